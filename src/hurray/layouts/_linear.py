@@ -1,0 +1,68 @@
+"""What the reordered dense layouts (tiled, morton, hilbert) share: sizes, boxes and blank storage.
+
+Format: layouts.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hurray.errors import BufferError, UnsupportedError
+from hurray.kernels import bits as bit_kernels
+from hurray.layouts._base import BufferSpec, Codes, Layout, Payload
+from hurray.layouts._region import Region
+from hurray.limits import DEFAULT_LIMITS
+
+__all__ = ["blank", "box_starts", "data_spec", "require"]
+
+
+def data_spec(n_elems: int, bits: int, byte_offset: int) -> tuple[BufferSpec, ...]:
+    """Return the specification of one data buffer of ``n_elems`` elements behind the byte offset.
+
+    Raises
+    ------
+    BufferError
+        The size does not fit 64 bits.
+    """
+    n_bytes = byte_offset + bit_kernels.packed_nbytes(n_elems, bits)
+    if n_bytes >= 2**64:
+        raise BufferError(f"the layout stores {n_elems} elements, more bytes than 64 bits count")
+    return (BufferSpec("data", n_bytes),)
+
+
+def require(layout: Layout, payload: Payload) -> None:
+    """Refuse a payload whose data buffer is smaller than the layout needs."""
+    (spec,) = layout.specs(payload.shape, payload.bits, payload.byte_offset)
+    held = len(payload.buffers[0])
+    if held < spec.n_bytes:
+        raise BufferError(f"buffer 0 holds {held} bytes, layout {layout.name!r} needs {spec.n_bytes}")
+
+
+def box_starts(region: Region) -> list[int] | None:
+    """Return where a region of consecutive indices begins along each dimension, or None for any other region."""
+    starts = []
+    for axis in region:
+        if not isinstance(axis, range) or (axis.step != 1 and len(axis) > 1):
+            return None
+        starts.append(axis.start)
+    return starts
+
+
+def blank(n_elems: int, dtype: np.dtype[Any], name: str) -> Codes:
+    """Return zeroed storage for a layout to write to.
+
+    Raises
+    ------
+    UnsupportedError
+        Padding makes the storage larger than memory reasonably holds.
+    """
+    n_bytes = n_elems * dtype.itemsize
+    message = f"layout {name!r} would need {n_bytes} bytes for these elements, most of it padding"
+    if n_bytes > DEFAULT_LIMITS.max_dense_bytes:
+        raise UnsupportedError(message)
+    try:
+        return np.zeros(n_elems, dtype)
+    except MemoryError:
+        raise UnsupportedError(message) from None
