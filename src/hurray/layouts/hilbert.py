@@ -5,11 +5,13 @@ Format: layouts, hilbert.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hurray.errors import BufferError, InvalidDescriptorError, UnsupportedError
 from hurray.kernels import hilbert
@@ -111,17 +113,27 @@ class HilbertLayout(Layout):
             return hilbert.from_hilbert(payload.linear(1 << (rank * order)), rank, order)
         out: Codes = np.empty(region_shape(region), payload.storage)
         if out.size:
-            self._read_points(payload, [axis_array(axis) for axis in region], out)
+            self._read_points(payload, [axis_array(axis) for axis in region], (), out)
         return out
 
-    def _read_points(self, payload: Payload, axes: list[Any], out: Codes) -> None:
-        """Look up the outer product of index lists, a bounded number of points at a time."""
-        flat = out.reshape(-1)
-        for start in range(0, flat.size, _POINTS):
-            places = np.unravel_index(np.arange(start, min(start + _POINTS, flat.size)), out.shape)
-            points = np.stack([axis[place] for axis, place in zip(axes, places, strict=True)], axis=1)
-            positions = hilbert.hilbert_encode(points, self.hilbert_order).view(np.int64)
-            flat[start : start + len(points)] = payload.take(positions)
+    def _read_points(
+        self, payload: Payload, axes: list[NDArray[np.int64]], leading: tuple[int, ...], out: Codes
+    ) -> None:
+        """Look up the outer product of index lists behind fixed leading indices, in slabs of bounded size."""
+        row = math.prod(out.shape[1:])
+        if row > _POINTS:
+            for k, index in enumerate(axes[0].tolist()):
+                self._read_points(payload, axes[1:], (*leading, index), out[k])
+            return
+        rows = _POINTS // row
+        for start in range(0, len(out), rows):
+            slab = out[start : start + rows]
+            points = np.empty((*slab.shape, self.hilbert_rank), np.int64)
+            points[..., : len(leading)] = leading
+            for k, axis in enumerate([axes[0][start : start + rows], *axes[1:]]):
+                points[..., len(leading) + k] = axis.reshape([-1 if d == k else 1 for d in range(slab.ndim)])
+            positions = hilbert.hilbert_encode(points.reshape(-1, self.hilbert_rank), self.hilbert_order)
+            slab[...] = payload.take(positions.view(np.int64)).reshape(slab.shape)
 
     @classmethod
     def encode(cls, codes: Codes, bits: int, **options: Any) -> Encoded:
