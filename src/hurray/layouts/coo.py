@@ -1,0 +1,153 @@
+"""COO: a list of coordinate tuples with their values.
+
+Format: layouts, coo.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from hurray.errors import InvalidDescriptorError
+from hurray.kernels import coords as coord_kernels
+from hurray.kernels import ordering, searching
+from hurray.layouts._base import BufferSpec, Codes, Encoded, Payload, Shape, as_int, set_field
+from hurray.layouts._region import Region, axis_bounds
+from hurray.layouts._sparse import I64, U64, Build, SparseLayout
+from hurray.wire.reader import Reader
+from hurray.wire.writer import Writer
+
+__all__ = ["CooLayout"]
+
+
+@dataclass(frozen=True, slots=True)
+class CooLayout(SparseLayout):
+    """Coordinates and values of the stored elements, tuple after tuple.
+
+    Parameters
+    ----------
+    nnz : int
+        Number of stored elements.
+    is_sorted : bool
+        Promise that the tuples ascend lexicographically, so that they can be searched as they are.
+
+    Examples
+    --------
+    >>> CooLayout(4, is_sorted=True)
+    CooLayout(nnz=4, is_sorted=True)
+
+    Format: layouts, coo.
+    """
+
+    nnz: int
+    is_sorted: bool = False
+
+    tag = 0x06
+    name = "coo"
+
+    def __post_init__(self) -> None:
+        set_field(self, "nnz", as_int(self.nnz, "nnz"))
+        if not isinstance(self.is_sorted, (bool, np.bool_)):
+            raise TypeError(f"is_sorted is a bool, not {type(self.is_sorted).__name__}")
+        set_field(self, "is_sorted", bool(self.is_sorted))
+
+    @property
+    def buffer_count(self) -> int:
+        return 2
+
+    @classmethod
+    def parse_fields(cls, r: Reader, shape: Shape) -> Self:
+        nnz, is_sorted = r.u64("nnz"), r.flag("is_sorted")
+        r.reserved(7)
+        return cls(nnz, is_sorted)
+
+    def write_fields(self, w: Writer) -> None:
+        w.u64(self.nnz)
+        w.u8(int(self.is_sorted))
+        w.zeros(7)
+
+    def specs(self, shape: tuple[int, ...], bits: int, byte_offset: int = 0) -> tuple[BufferSpec, ...]:
+        return self._sized([("indices", self.nnz * len(shape))], bits, byte_offset)
+
+    def validate(self, payload: Payload) -> None:
+        self._check_count(payload.shape)
+        self._check_values(payload)
+        coords = self._coords(payload)
+        outside = coord_kernels.first_out_of_bounds(coords, payload.shape)
+        if outside >= 0:
+            raise InvalidDescriptorError(
+                f"coo indices[{outside}] is {_shown(coords, outside)}, outside shape {payload.shape}"
+            )
+        if self.is_sorted:
+            at = coord_kernels.first_unsorted(coords, payload.shape)
+            if at >= 0:
+                before, here = _shown(coords, at - 1), _shown(coords, at)
+                fault = "repeats" if before == here else f"is below {before},"
+                raise InvalidDescriptorError(
+                    f"coo indices[{at}] {here} {fault} the entry before it, although is_sorted promises ascending order"
+                )
+            return
+        at = ordering.first_duplicate(coords, payload.shape)
+        if at >= 0:
+            raise InvalidDescriptorError(f"coo indices[{at}] {_shown(coords, at)} repeats an earlier coordinate")
+
+    def stored(self, payload: Payload) -> tuple[I64, Codes]:
+        return self._coords(payload).view(np.int64), self.values(payload)
+
+    def stored_in(self, payload: Payload, region: Region) -> tuple[I64, I64]:
+        coords = self._coords(payload)
+        first = 0
+        if self.is_sorted and len(coords) and all(len(axis) for axis in region):
+            low, high = axis_bounds(region[0])
+            first = bisect_left(coords[:, 0], low)
+            coords = coords[first : bisect_left(coords[:, 0], high, lo=first)]
+        positions, places = coord_kernels.select(coords, region)
+        return positions + first, places
+
+    def lookup(self, payload: Payload, coords: I64) -> I64:
+        return searching.find(self._coords(payload), payload.shape, coords.view(np.uint64), is_sorted=self.is_sorted)
+
+    def transpose(self, payload: Payload, axes: tuple[int, ...]) -> Encoded | None:
+        moved = np.ascontiguousarray(self._coords(payload)[:, axes])
+        shape = tuple(payload.shape[axis] for axis in axes)
+        inside = coord_kernels.first_out_of_bounds(moved, shape) < 0
+        layout = CooLayout(self.nnz, inside and coord_kernels.is_strictly_sorted(moved, shape))
+        return Encoded(layout, (payload.buffers[0], moved.reshape(-1).view(np.uint8), *payload.buffers[2:]))
+
+    def encode_options(self) -> dict[str, Any]:
+        return {"is_sorted": self.is_sorted}
+
+    @classmethod
+    def _build(cls, coords: U64, shape: tuple[int, ...], options: dict[str, Any]) -> Build:
+        # is_sorted False keeps the order as given; True, the default, brings the entries in order.
+        keep = options.pop("is_sorted", None) is False
+        ascending = not keep and coord_kernels.is_strictly_sorted(coords, shape)
+        if ascending:
+            return Build(cls(len(coords), is_sorted=True), (coords,), None, -1)
+        if not len(shape):
+            return Build(cls(len(coords)), (coords,), None, -1)
+        entries = ordering.sort_coords(coords, shape)
+        repeat = ordering.first_repeat(entries)
+        if keep:
+            return Build(cls(len(coords)), (coords,), None, repeat)
+        moved = np.empty(coords.shape, np.uint64)
+        ordering.fill_columns(entries, moved)
+        return Build(cls(len(coords), is_sorted=True), (moved,), entries.perm, repeat)
+
+    def _coords(self, payload: Payload) -> U64:
+        rank = len(payload.shape)
+        return payload.index(1, self.nnz * rank).reshape(self.nnz, rank)
+
+    def _dense_offsets(self, payload: Payload) -> I64 | None:
+        coords = self._coords(payload)
+        if coord_kernels.first_out_of_bounds(coords, payload.shape) >= 0:
+            return None
+        offsets = coord_kernels.linear_keys(coords, payload.shape)
+        return None if offsets is None else offsets.view(np.int64)
+
+
+def _shown(coords: U64, position: int) -> str:
+    return f"({', '.join(str(int(k)) for k in coords[position])})"

@@ -1,0 +1,40 @@
+"""CSC: CSR of the columns.
+
+Format: layouts, csr / csc.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hurray.layouts.csr import CompressedLayout, CsrLayout
+
+__all__ = ["CscLayout"]
+
+
+@dataclass(frozen=True, slots=True)
+class CscLayout(CompressedLayout):
+    """Compressed columns: row indices of the stored elements, column after column, and where each column starts.
+
+    Parameters
+    ----------
+    nnz : int
+        Number of stored elements.
+
+    Examples
+    --------
+    >>> CscLayout(4)
+    CscLayout(nnz=4)
+
+    Format: layouts, csc.
+    """
+
+    tag = 0x08
+    name = "csc"
+    major = 1
+    roles = ("row_indices", "col_ptr")
+
+
+# Each needs the other, so the later of the two modules ties the knot.
+CsrLayout.transposed = CscLayout
+CscLayout.transposed = CsrLayout
