@@ -1,0 +1,1 @@
+"""Tensors and composites: what users hold."""

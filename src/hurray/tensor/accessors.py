@@ -1,0 +1,108 @@
+"""Layout-specific parts of a tensor as tensors of their own that share memory.
+
+One table says which accessor belongs to which layout, so that ``hasattr`` tells the truth.
+
+Format: layouts, buffers of each layout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from hurray.descriptor.model import Descriptor, handle_for
+from hurray.dtypes.table import BY_NAME, Dtype
+from hurray.layouts.row_major import RowMajorLayout
+
+if TYPE_CHECKING:
+    from hurray.tensor.tensor import Tensor
+
+__all__ = ["ACCESSORS", "LEVEL_ACCESSORS", "component", "level_component"]
+
+_U64 = BY_NAME["uint64"]
+_U32 = BY_NAME["uint32"]
+
+#: how to find a component: buffer index, shape, dtype (None: the tensor's own)
+_Find = Callable[["Tensor"], "tuple[int, tuple[int, ...], Dtype | None]"]
+
+
+def _nnz(t: Tensor) -> int:
+    return int(t.layout.nnz)  # type: ignore[attr-defined]
+
+
+def _values(t: Tensor) -> tuple[int, tuple[int, ...], Dtype | None]:
+    return 0, (_nnz(t),), None
+
+
+def _entries(t: Tensor) -> tuple[int, tuple[int, ...], Dtype | None]:
+    return 1, (_nnz(t),), _U64
+
+
+def _pointers(axis: int) -> _Find:
+    def find(t: Tensor) -> tuple[int, tuple[int, ...], Dtype | None]:
+        n = t.shape[axis]
+        return 2, (0 if n is None else n + 1,), _U64
+
+    return find
+
+
+def _pool(t: Tensor) -> tuple[int, tuple[int, ...], Dtype | None]:
+    layout: Any = t.layout
+    return 0, (layout.num_pages, layout.page_size, *t.shape[1:]), None  # type: ignore[arg-type]
+
+
+def _paged_index(buffer: int) -> _Find:
+    def find(t: Tensor) -> tuple[int, tuple[int, ...], Dtype | None]:
+        dtype = _U32 if t.layout.block_table_index_type == "uint32" else _U64  # type: ignore[attr-defined]
+        n_bytes = t.descriptor.buffer_handles[buffer].byte_size
+        return buffer, (n_bytes * 8 // dtype.bit_width,), dtype
+
+    return find
+
+
+ACCESSORS: dict[str, dict[str, _Find]] = {
+    "coo": {"values": _values, "indices": lambda t: (1, (_nnz(t), t.ndim), _U64)},
+    "csr": {"values": _values, "col_indices": _entries, "row_ptr": _pointers(0)},
+    "csc": {"values": _values, "row_indices": _entries, "col_ptr": _pointers(1)},
+    "csf": {"values": _values},
+    "block_paged": {"page_pool": _pool, "block_table": _paged_index(1), "seq_ptr": _paged_index(2)},
+}
+#: accessors that take a level
+LEVEL_ACCESSORS: dict[str, tuple[str, ...]] = {"csf": ("pos", "crd")}
+
+
+def missing(t: Tensor, name: str) -> AttributeError:
+    """Return the error for an accessor that the layout does not have."""
+    return AttributeError(f"'Tensor' object has no attribute {name!r}; this is a {t.layout.name} tensor", name=name, obj=t)
+
+
+def component(t: Tensor, name: str) -> Tensor:
+    """Return one component of the tensor, sharing its memory.
+
+    Raises
+    ------
+    AttributeError
+        The layout has no such component; the layout is named.
+    """
+    find = ACCESSORS.get(t.layout.name, {}).get(name)
+    if find is None:
+        raise missing(t, name)
+    buffer, shape, dtype = find(t)
+    return share_buffer(t, buffer, shape, dtype)
+
+
+def level_component(t: Tensor, name: str, level: int, length: int) -> Tensor:
+    """Return ``pos(level)`` or ``crd(level)`` of a csf tensor, ``length`` entries long."""
+    return share_buffer(t, 2 * level + (1 if name == "pos" else 2), (length,), _U64)
+
+
+def share_buffer(t: Tensor, buffer: int, shape: tuple[int, ...], dtype: Dtype | None) -> Tensor:
+    """Return a row-major tensor over one of the tensor's buffers."""
+    descriptor = Descriptor(
+        dtype=t.dtype if dtype is None else dtype,
+        shape=shape,
+        layout=RowMajorLayout(),
+        buffer_handles=(handle_for(len(t._buffers[buffer]), t.descriptor.device),),
+        extension_type=t.descriptor.extension_type if dtype is None else None,
+    )
+    return type(t)._from_parts(descriptor, (t._buffers[buffer],), device_id=t._device_id)

@@ -1,0 +1,90 @@
+"""Forming a tensor: buffers as byte views, and declared sizes against shape, layout and scheme.
+
+Format: README, three moments of checking (the second); layouts, least sizes; quantization, exact sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hurray.descriptor.model import Descriptor
+from hurray.errors import BufferError, InvalidDescriptorError
+from hurray.quantization._base import Scheme
+
+__all__ = ["as_bytes_view", "check_sizes", "read_only"]
+
+Bytes = NDArray[np.uint8]
+
+
+def read_only(array: NDArray[Any]) -> Bytes:
+    """Return a contiguous array's memory as a read-only 1-D uint8 view that keeps the array alive."""
+    view: Bytes = array.reshape(-1).view(np.uint8) if array.size else np.empty(0, np.uint8)
+    if view.flags.writeable:
+        view = view.view()
+        view.flags.writeable = False
+    return view
+
+
+def as_bytes_view(buffer: Any, what: str) -> Bytes:
+    """Return any bytes-like object or C-contiguous array as a read-only 1-D uint8 view, without a copy.
+
+    Raises
+    ------
+    TypeError
+        The object has no buffer.
+    BufferError
+        Its memory is not contiguous.
+    """
+    if isinstance(buffer, np.ndarray):
+        if buffer.dtype.hasobject:
+            raise TypeError(f"{what}: an array of Python objects ({buffer.dtype}) has no bytes to store")
+        if not buffer.flags.c_contiguous:
+            raise BufferError(f"{what}: the array is not C-contiguous; use hurray.from_numpy, or copy it first")
+        return read_only(buffer)
+    try:
+        view = memoryview(buffer)
+    except TypeError:
+        raise TypeError(f"{what}: a bytes-like object or array is needed, not {type(buffer).__name__}") from None
+    if not view.c_contiguous:
+        raise BufferError(f"{what}: the memory is not C-contiguous")
+    if view.nbytes == 0:
+        return np.empty(0, np.uint8)
+    return read_only(np.frombuffer(view, np.uint8))
+
+
+def check_sizes(descriptor: Descriptor, sizes: Sequence[int]) -> None:
+    """Check the sizes of a tensor's buffers against its shape, layout and scheme.
+
+    Nothing is checked for opaque layouts, or when a dimension is dynamic (no size follows from it).
+
+    Raises
+    ------
+    BufferError
+        A buffer is too small, or a parameter buffer has not the exact size; role, size and need are named.
+    """
+    shape = descriptor.shape
+    if descriptor.layout.kind == "opaque" or None in shape:
+        return
+    known: tuple[int, ...] = tuple(shape)  # type: ignore[arg-type]
+    specs = descriptor.layout.specs(known, descriptor.element_bits, descriptor.byte_offset)
+    if len(sizes) < len(specs):
+        raise InvalidDescriptorError(
+            f"a {descriptor.layout.name} layout needs {len(specs)} buffers, but there are {len(sizes)}"
+        )
+    for k, spec in enumerate(specs):
+        if sizes[k] < spec.n_bytes or (spec.exact and sizes[k] != spec.n_bytes):
+            raise BufferError(
+                f"buffer {k} ({spec.role}) has {sizes[k]} bytes, but {descriptor.layout.name} {descriptor.dtype} of shape "
+                f"{shape} needs {'exactly' if spec.exact else 'at least'} {spec.n_bytes}"
+            )
+    if isinstance(descriptor.quantization, Scheme):
+        for param in descriptor.quantization.param_specs(known, descriptor.layout):
+            if sizes[param.index] != param.n_bytes:
+                raise BufferError(
+                    f"buffer {param.index} ({param.role}) has {sizes[param.index]} bytes, but "
+                    f"{descriptor.quantization.name} of shape {shape} needs exactly {param.n_bytes}"
+                )

@@ -1,0 +1,273 @@
+"""Tensors into other layouts, out of quantization, and into it.
+
+Format: layouts; quantization, with sparse, block-paged and composite layouts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hurray.descriptor.model import Descriptor, handle_for
+from hurray.descriptor.sections import Shard
+from hurray.dtypes.table import BY_NAME, Dtype
+from hurray.errors import BufferError, InvalidDescriptorError, UnsupportedError
+from hurray.layouts import RowMajorLayout, layout_by_name
+from hurray.layouts._base import Encoded, Layout
+from hurray.layouts._region import Region, full_region, is_full, region_shape
+from hurray.layouts._sparse import SparseLayout
+from hurray.quantization._base import Scheme
+from hurray.tensor.forming import read_only
+from hurray.tensor.indexing import select
+from hurray.tensor.values import (
+    check_codes,
+    check_content,
+    codes_of,
+    dense_shape,
+    finish,
+    params_of,
+    payload_of,
+    stored_codes,
+)
+
+if TYPE_CHECKING:
+    from hurray.tensor.tensor import Tensor
+
+__all__ = ["dequantize_region", "dequantize_values", "storage", "to_layout", "transposed"]
+
+_FLOAT_TARGETS = ("float32", "float16", "bfloat16", "float64")
+
+
+def to_layout(
+    t: Tensor, layout: str | Layout, options: dict[str, Any], sequence_lengths: Sequence[int] | None = None
+) -> Tensor:
+    """Return the tensor in another layout: see ``Tensor.to_layout``."""
+    if isinstance(layout, str):
+        target = layout_by_name(layout)
+    elif isinstance(layout, Layout):
+        target = type(layout)
+        options = {**layout.encode_options(), **options}
+    else:
+        raise TypeError(f"layout is a name or a hurray.Layout, not {type(layout).__name__}")
+    if target.kind in ("opaque", "virtual"):
+        raise UnsupportedError(f"elements cannot be written in layout {target.name!r}")
+    shape = dense_shape(t)
+    payload = payload_of(t, sequence_lengths)
+    _check_scheme_fits(t, target)
+    bits = payload.bits
+    if isinstance(t.layout, SparseLayout) and issubclass(target, SparseLayout):
+        check_content(t, payload)
+        coords, codes = stored_codes(t, payload)
+        encoded = target.from_coords(coords, codes, shape, bits, **options)
+    else:
+        codes, _ = codes_of(t, payload)
+        encoded = target.encode(codes, bits, **options)
+    encoded.layout.validate_against_shape(shape)
+    return rebuild(t, encoded)
+
+
+def _check_scheme_fits(t: Tensor, target: type[Layout]) -> None:
+    scheme = t.quantization
+    if scheme is None:
+        return
+    if not isinstance(scheme, Scheme):
+        raise UnsupportedError("the tensor has an unknown quantization scheme: it is carried, not interpreted")
+    if "indirect" in (t.layout.kind, target.kind):
+        raise UnsupportedError(
+            "a quantized tensor does not move into or out of block_paged: its parameters are per page slot there; "
+            "dequantize() it first"
+        )
+    if t.layout.is_sparse != issubclass(target, SparseLayout) and not zero_code_is_zero(scheme):
+        raise UnsupportedError(
+            f"under scheme {scheme.name} code 0 is not the value 0, so a quantized tensor does not move between dense "
+            "and sparse layouts; dequantize() it first"
+        )
+
+
+def zero_code_is_zero(scheme: Scheme) -> bool:
+    """Tell whether the all-zero code stands for the value zero everywhere under a scheme."""
+    if scheme.name == "nf4":
+        return False
+    if scheme.name == "per_tensor_affine":
+        return scheme.zero_point == 0  # type: ignore[attr-defined,no-any-return]
+    return getattr(scheme, "zero_point_buffer_index", None) is None
+
+
+def rebuild(t: Tensor, encoded: Encoded, *, shape: tuple[int, ...] | None = None, **changes: Any) -> Tensor:
+    """Return a tensor of the same meaning over other layout buffers; parameter buffers follow them."""
+    d = t.descriptor
+    scheme = changes.pop("quantization", d.quantization)
+    own = [read_only(b) for b in encoded.buffers]
+    if isinstance(scheme, Scheme):
+        old = scheme.buffer_indices()
+        scheme = renumber(scheme, {index: len(own) + k for k, index in enumerate(old)})
+        own += [t._buffers[index] for index in old]
+    handles = tuple(handle_for(len(b), d.device) for b in own)
+    descriptor = d.with_changes(
+        layout=encoded.layout,
+        shape=d.shape if shape is None else shape,
+        buffer_handles=handles,
+        byte_offset=changes.pop("byte_offset", 0),
+        quantization=scheme,
+        version=(1, 0),
+        trailing=b"",
+        **changes,
+    )
+    result = type(t)._from_parts(descriptor, own, device_id=t._device_id)
+    result._checked = True
+    return result
+
+
+def renumber(scheme: Scheme, places: dict[int, int]) -> Scheme:
+    """Return the scheme with its parameter buffers at other places of the table."""
+    changes = {
+        name: places[getattr(scheme, name)]
+        for name in ("scale_buffer_index", "zero_point_buffer_index")
+        if getattr(scheme, name, None) is not None
+    }
+    return replace(scheme, **changes) if changes else scheme  # type: ignore[type-var]
+
+
+def transposed(t: Tensor, axes: tuple[int, ...]) -> Tensor | None:
+    """Return the tensor with its dimensions permuted, sharing its values, or None where that needs a copy."""
+    payload = payload_of(t)
+    check_content(t, payload)
+    encoded = t.layout.transpose(payload, axes)
+    if encoded is None:
+        return None
+    d = t.descriptor
+    changes: dict[str, Any] = {"byte_offset": d.byte_offset}
+    scheme = d.quantization
+    if scheme is not None:
+        axis = getattr(scheme, "axis", None)
+        if axis is not None:
+            # Block parameters are numbered by the other dimensions in order, which only two dimensions keep.
+            if scheme.name != "per_channel_affine" and len(axes) > 2:  # type: ignore[union-attr]
+                return None
+            scheme = replace(scheme, axis=axes.index(axis))  # type: ignore[type-var]
+        changes["quantization"] = scheme
+    if d.shard is not None:
+        parent, offset = d.shard.parent_shape, d.shard.shard_offset
+        changes["shard"] = Shard([parent[k] for k in axes], [offset[k] for k in axes])
+    n_own = t.layout.buffer_count or 0
+    own = Encoded(encoded.layout, tuple(encoded.buffers[:n_own]))
+    return rebuild(t, own, shape=tuple(payload.shape[k] for k in axes), **changes)
+
+
+def storage(t: Tensor) -> Tensor:
+    """Return the tensor without its quantization: see ``Tensor.storage``."""
+    if t.quantization is None:
+        return t
+    n_own = t.layout.buffer_count
+    if n_own is None:
+        raise UnsupportedError(f"layout {t.layout!r} is opaque: its own buffers cannot be told from the parameters")
+    d = t.descriptor.with_changes(quantization=None, buffer_handles=t.descriptor.buffer_handles[:n_own], statistics=None)
+    return type(t)._from_parts(d, t._buffers[:n_own], permissive=t._permissive, device_id=t._device_id)
+
+
+def dequantize_values(
+    t: Tensor, region: Region | None, out: NDArray[np.float32] | None, sequence_lengths: Sequence[int] | None = None
+) -> NDArray[np.float32]:
+    """Return the float32 values of a quantized tensor or a region of it, in ``out`` where it is given."""
+    scheme = t.quantization
+    if not isinstance(scheme, Scheme):
+        raise UnsupportedError(
+            "the tensor is not quantized; use to_numpy()" if scheme is None
+            else "the tensor has an unknown quantization scheme: it is carried, not interpreted"
+        )
+    payload = payload_of(t, sequence_lengths)
+    params = params_of(t)
+    check_content(t, payload)
+    scheme.check_values(params)
+    shape = payload.shape if region is None else region_shape(region)
+    if out is not None and (out.shape != shape or out.dtype != np.float32):
+        raise BufferError(f"out must be float32 of shape {shape}, but is {out.dtype} of shape {out.shape}")
+    if isinstance(t.layout, SparseLayout):
+        return _dequantize_sparse(t, scheme, payload, params, region, out)
+    if t.layout.kind == "indirect":
+        slots, codes = t.layout.read_slots(payload, region or full_region(payload.shape))  # type: ignore[attr-defined]
+        values = scheme.dequantize_slots(codes, slots, params)
+        return _into(out, values)
+    if t.layout.name == "row_major" and (region is None or is_full(region, payload.shape)):
+        target = out if out is not None and out.flags.c_contiguous else np.empty(shape, np.float32)
+        if scheme.dequantize_packed(params, payload.byte_offset, target):
+            return target if out is None or target is out else _into(out, target)
+        out = target if out is None else out
+    codes, _ = codes_of(t, payload, region)
+    check_codes(t, codes)
+    return scheme.dequantize(codes, region or full_region(payload.shape), params, out)
+
+
+def _dequantize_sparse(
+    t: Tensor, scheme: Scheme, payload: Any, params: Any, region: Region | None, out: NDArray[np.float32] | None
+) -> NDArray[np.float32]:
+    layout: Any = t.layout
+    region = region or full_region(payload.shape)
+    positions, relative = layout.stored_in(payload, region)
+    codes = layout.values(payload)[positions]
+    coords = np.empty_like(relative)
+    for k, axis in enumerate(region):
+        index = np.arange(axis.start, axis.stop, axis.step) if isinstance(axis, range) else axis
+        coords[:, k] = index[relative[:, k]]
+    result = np.zeros(region_shape(region), np.float32) if out is None else out
+    if out is not None:
+        out[...] = 0
+    result[tuple(relative.T)] = scheme.dequantize_stored(codes, coords, params)
+    return result
+
+
+def _into(out: NDArray[np.float32] | None, values: NDArray[np.float32]) -> NDArray[np.float32]:
+    if out is None:
+        return values
+    out[...] = values
+    return out
+
+
+def dequantize_region(
+    t: Tensor, key: Any, dtype: Dtype, out: Any, sequence_lengths: Sequence[int] | None = None
+) -> NDArray[Any]:
+    """Return dequantized values for a NumPy-style key as an array of ``dtype``."""
+    if dtype.name not in _FLOAT_TARGETS:
+        raise InvalidDescriptorError(f"dequantize gives {', '.join(_FLOAT_TARGETS)}, not {dtype.name}")
+    plain = key is None and dtype.name == "float32"
+    if key is None:
+        values = dequantize_values(t, None, out if plain else None, sequence_lengths)
+    else:
+        selection = select(key, dense_shape(t))
+
+        def read(region: Region) -> NDArray[np.float32]:
+            return dequantize_values(t, region, None, sequence_lengths)
+
+        def pick(points: NDArray[np.int64]) -> NDArray[np.float32]:
+            bounds = tuple(np.unique(points[:, k]) for k in range(points.shape[1]))
+            block = dequantize_values(t, bounds, None, sequence_lengths)
+            return block[tuple(np.searchsorted(b, points[:, k]) for k, b in enumerate(bounds))]
+
+        values = np.asarray(finish(selection, read, pick))
+    if plain:
+        return values
+    if out is None:
+        return values.astype(dtype.numpy) if dtype.name != "float32" else values
+    if out.shape != values.shape:
+        raise BufferError(f"out has shape {out.shape}, but the values have shape {values.shape}")
+    out[...] = values
+    return out  # type: ignore[no-any-return]
+
+
+def contiguous_row_major(t: Tensor) -> Tensor:
+    """Return the tensor in row-major order, itself when it is."""
+    return t if t.layout.name == "row_major" else to_layout(t, RowMajorLayout(), {})
+
+
+def float32_dtype() -> Dtype:
+    """Return the float32 dtype."""
+    return BY_NAME["float32"]
+
+
+def new_descriptor(dtype: Dtype, shape: tuple[int, ...], n_bytes: int) -> Descriptor:
+    """Return the descriptor of a row-major CPU tensor."""
+    return Descriptor(dtype=dtype, shape=shape, layout=RowMajorLayout(), buffer_handles=(handle_for(n_bytes),))

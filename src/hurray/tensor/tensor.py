@@ -1,0 +1,640 @@
+"""The tensor: one class for every layout.
+
+Format: descriptor, layouts; the Python surface, Tensor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hurray.descriptor.check import check_descriptor
+from hurray.descriptor.model import BufferHandle, Descriptor, handle_for
+from hurray.descriptor.sections import ExtensionType, Shard, Statistics
+from hurray.devices import CPU, Device
+from hurray.dtypes.table import BY_NAME, Dtype
+from hurray.errors import InvalidDescriptorError, UnsupportedError
+from hurray.layouts._base import Layout, as_int
+from hurray.layouts._region import Region
+from hurray.layouts.row_major import RowMajorLayout
+from hurray.quantization._base import Scheme, UnknownScheme
+from hurray.tensor import capsule, dlpack, pickling, relayout, values
+from hurray.tensor.accessors import component, level_component, missing, share_buffer
+from hurray.tensor.display import tensor_repr, tensor_str
+from hurray.tensor.foreign import foreign
+from hurray.tensor.forming import as_bytes_view, check_sizes, read_only
+
+__all__ = ["Tensor", "as_shape"]
+
+_DYNAMIC = 2**64 - 1
+_UINT8 = BY_NAME["uint8"]
+_FLOAT32 = BY_NAME["float32"]
+
+
+class Tensor:
+    """An immutable tensor in any layout of the format: a descriptor and the buffers that it describes.
+
+    Parameters
+    ----------
+    buffer : bytes-like or C-contiguous array
+        Buffer 0.  It is taken without a copy, kept alive, and exposed read-only.
+    dtype : Dtype
+        Element (storage) type.
+    shape : sequence of int or None
+        Logical shape; None marks a dynamic dimension.
+    device : Device, optional
+        Where the producer's memory lives; CPU by default.
+    aux_buffers : sequence of bytes-like or arrays, optional
+        Buffers 1 and up: index buffers of the layout, then parameter buffers of the scheme.
+    layout : Layout, optional
+        Row-major by default.
+    quantization : scheme, optional
+        One of PerTensorAffine, PerChannelAffine, PerBlockAffine, NF4, MXFP.
+    statistics : Statistics, optional
+    shard : Shard, optional
+    extension_type : ExtensionType, optional
+        Required for private dtypes, and only for them.
+    byte_offset : int
+        Where element [0, ..., 0] sits in buffer 0, in bytes.
+    device_id : int, optional
+        Ordinal of the device; it lives in memory only.
+
+    Raises
+    ------
+    InvalidDescriptorError
+        The parts break a rule of the format.
+    BufferError
+        A buffer is too small; buffer, role, size and need are named.
+    TypeError
+        An argument of a wrong type, such as a layout or dtype given as a string.
+
+    Examples
+    --------
+    >>> import numpy as np, hurray
+    >>> hurray.Tensor(np.arange(4, dtype=np.float32), hurray.float32, [2, 2])
+    hurray.Tensor([[0. 1.]
+     [2. 3.]], dtype=float32)
+
+    Format: descriptor; layouts.
+    """
+
+    __slots__ = ("__weakref__", "_borrowed", "_buffers", "_checked", "_descriptor", "_device_id", "_permissive")
+
+    _descriptor: Descriptor
+    _buffers: tuple[NDArray[np.uint8], ...]
+    _device_id: int
+    _permissive: bool
+    _checked: bool
+    _borrowed: bool
+
+    def __init__(
+        self,
+        buffer: Any,
+        dtype: Dtype,
+        shape: Sequence[int | None],
+        device: Device | None = None,
+        *,
+        aux_buffers: Sequence[Any] | None = None,
+        layout: Layout | None = None,
+        quantization: Scheme | None = None,
+        statistics: Statistics | None = None,
+        shard: Shard | None = None,
+        extension_type: ExtensionType | None = None,
+        byte_offset: int = 0,
+        device_id: int | None = None,
+    ) -> None:
+        if not isinstance(dtype, Dtype):
+            raise TypeError(f"dtype is a hurray.Dtype such as hurray.float32, not {type(dtype).__name__}")
+        where = CPU if device is None else device
+        if not isinstance(where, Device):
+            raise TypeError(f"device is a hurray.Device, not {type(device).__name__}")
+        _check_parts(layout, quantization, statistics, shard, extension_type)
+        buffers = [as_bytes_view(buffer, "buffer 0")]
+        buffers += [as_bytes_view(b, f"buffer {k}") for k, b in enumerate(aux_buffers or (), 1)]
+        base = Device.from_tags(where.tag, where.memory_class_tag)
+        descriptor = Descriptor(
+            dtype=dtype,
+            shape=as_shape(shape, dynamic=True),
+            layout=RowMajorLayout() if layout is None else layout,
+            buffer_handles=tuple(handle_for(len(b), base) for b in buffers),
+            byte_offset=as_int(byte_offset, "byte_offset"),
+            quantization=quantization,
+            statistics=statistics,
+            shard=shard,
+            extension_type=extension_type,
+        )
+        n_own = descriptor.layout.buffer_count
+        if n_own is not None and len(buffers) < n_own:
+            raise InvalidDescriptorError(
+                f"a {descriptor.layout.name} layout needs {n_own} buffer(s), but {len(buffers)} were supplied; pass the "
+                "rest via aux_buffers=[...]"
+            )
+        check_descriptor(descriptor, extra_buffers=True)
+        check_sizes(descriptor, [len(b) for b in buffers])
+        self._fill(descriptor, tuple(buffers), where.device_id if device_id is None else as_int(device_id, "device_id"))
+
+    def _fill(
+        self, descriptor: Descriptor, buffers: tuple[NDArray[np.uint8], ...], device_id: int, permissive: bool = False
+    ) -> None:
+        set_ = object.__setattr__
+        set_(self, "_descriptor", descriptor)
+        set_(self, "_buffers", buffers)
+        set_(self, "_device_id", device_id)
+        set_(self, "_permissive", permissive)
+        set_(self, "_checked", False)
+        set_(self, "_borrowed", False)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name in ("_checked", "_borrowed"):
+            object.__setattr__(self, name, value)
+            return
+        raise AttributeError(f"Tensor is immutable: cannot set {name!r}")
+
+    @classmethod
+    def _from_parts(
+        cls, descriptor: Descriptor, buffers: Sequence[Any], *, permissive: bool = False, device_id: int = 0
+    ) -> Tensor:
+        """Form a tensor from a checked descriptor and its buffers: the way of all readers.
+
+        Raises
+        ------
+        BufferError
+            A declared size is too small for shape, layout and scheme.
+        """
+        if len(buffers) != len(descriptor.buffer_handles):
+            raise InvalidDescriptorError(
+                f"the descriptor announces {len(descriptor.buffer_handles)} buffers, but {len(buffers)} are there"
+            )
+        check_sizes(descriptor, [h.byte_size for h in descriptor.buffer_handles])
+        self = object.__new__(cls)
+        own = tuple(
+            read_only(b) if isinstance(b, np.ndarray) else as_bytes_view(b, "buffer") for b in buffers
+        )
+        self._fill(descriptor, own, device_id, permissive)
+        return self
+
+    def _replace(self, **changes: Any) -> Tensor:
+        """Return a tensor over the same buffers with changed descriptor fields, checked."""
+        descriptor = self._descriptor.with_changes(**changes)
+        check_descriptor(descriptor, extra_buffers=True)
+        result = Tensor._from_parts(descriptor, self._buffers, permissive=self._permissive, device_id=self._device_id)
+        result._borrowed = self._borrowed
+        return result
+
+    # Inspection
+
+    @property
+    def shape(self) -> tuple[int | None, ...]:
+        """Logical shape; None marks a dynamic dimension."""
+        return self._descriptor.shape
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self._descriptor.shape)
+
+    @property
+    def size(self) -> int | None:
+        """Number of elements; None when a dimension is dynamic."""
+        return self._descriptor.size
+
+    @property
+    def dtype(self) -> Dtype:
+        """Element type; the storage type when the tensor is quantized."""
+        return self._descriptor.dtype
+
+    @property
+    def device(self) -> Device:
+        """Device of the buffers."""
+        device = self._descriptor.device
+        if not self._device_id:
+            return device
+        kind = device.tag if device.is_private else device.kind
+        return Device(kind, self._device_id, device.memory_class_tag if device.is_private else device.memory_class)
+
+    @property
+    def layout(self) -> Layout:
+        """Layout of the elements."""
+        return self._descriptor.layout
+
+    @property
+    def descriptor(self) -> Descriptor:
+        """The descriptor of the format."""
+        return self._descriptor
+
+    @property
+    def buffer_count(self) -> int:
+        """Number of buffers."""
+        return len(self._buffers)
+
+    @property
+    def buffer_handles(self) -> tuple[BufferHandle, ...]:
+        """The rows of the buffer table."""
+        return self._descriptor.buffer_handles
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all buffers together."""
+        return sum(len(b) for b in self._buffers)
+
+    @property
+    def quantization(self) -> Scheme | UnknownScheme | None:
+        """The quantization scheme, or None."""
+        return self._descriptor.quantization
+
+    @property
+    def statistics(self) -> Statistics | None:
+        """Advisory statistics, or None."""
+        return self._descriptor.statistics
+
+    @property
+    def shard(self) -> Shard | None:
+        """Where the tensor sits in a larger one, or None."""
+        return self._descriptor.shard
+
+    @property
+    def extension_type(self) -> ExtensionType | None:
+        """What the elements of a private dtype look like, or None."""
+        return self._descriptor.extension_type
+
+    # Parts
+
+    def buffer(self, i: int) -> Tensor:
+        """Return buffer ``i`` as a 1-D uint8 tensor of exactly its byte size, sharing memory.
+
+        Raises
+        ------
+        IndexError
+            There is no such buffer.
+        """
+        index = i.__index__()
+        if not 0 <= index < len(self._buffers):
+            raise IndexError(f"no buffer at index {index}; this tensor has {len(self._buffers)}")
+        return share_buffer(self, index, (len(self._buffers[index]),), _UINT8)
+
+    @property
+    def nnz(self) -> int:
+        """Number of stored elements (coo, csr, csc, csf)."""
+        if not self.layout.is_sparse:
+            raise missing(self, "nnz")
+        return self.layout.nnz  # type: ignore[attr-defined,no-any-return]
+
+    @property
+    def values(self) -> Tensor:
+        """Stored values in storage order, shape (nnz,) (sparse layouts)."""
+        return component(self, "values")
+
+    @property
+    def indices(self) -> Tensor:
+        """Stored coordinates, uint64 of shape (nnz, rank) (coo)."""
+        return component(self, "indices")
+
+    @property
+    def col_indices(self) -> Tensor:
+        """Column of each stored element, uint64 of shape (nnz,) (csr)."""
+        return component(self, "col_indices")
+
+    @property
+    def row_ptr(self) -> Tensor:
+        """Where each row starts, uint64 of shape (rows + 1,) (csr)."""
+        return component(self, "row_ptr")
+
+    @property
+    def row_indices(self) -> Tensor:
+        """Row of each stored element, uint64 of shape (nnz,) (csc)."""
+        return component(self, "row_indices")
+
+    @property
+    def col_ptr(self) -> Tensor:
+        """Where each column starts, uint64 of shape (columns + 1,) (csc)."""
+        return component(self, "col_ptr")
+
+    @property
+    def page_pool(self) -> Tensor:
+        """All pages, shape (pages, page_size, heads, head_dim) (block_paged)."""
+        return component(self, "page_pool")
+
+    @property
+    def block_table(self) -> Tensor:
+        """Page ids of all sequences back to back (block_paged)."""
+        return component(self, "block_table")
+
+    @property
+    def seq_ptr(self) -> Tensor:
+        """Where each sequence starts in the block table (block_paged)."""
+        return component(self, "seq_ptr")
+
+    @property
+    def mode_order(self) -> tuple[int, ...]:
+        """Dimension stored at each level (csf)."""
+        if self.layout.name != "csf":
+            raise missing(self, "mode_order")
+        return self.layout.mode_order  # type: ignore[attr-defined,no-any-return]
+
+    def __getattr__(self, name: str) -> Any:
+        # ``pos`` and ``crd`` exist on csf tensors only, so that hasattr tells the truth.
+        if name in ("pos", "crd") and self.layout.name == "csf":
+            return lambda level: level_component(self, name, *_csf_level(self, name, level))
+        raise missing(self, name)
+
+    @property
+    def T(self) -> Tensor:
+        """The transposed view of a rank 2 tensor, sharing its values.
+
+        Raises
+        ------
+        ValueError
+            The rank is not 2, or the layout has no transposed view.
+        """
+        if self.ndim != 2:
+            raise ValueError(f"T is for rank 2 tensors; this one has shape {self.shape}")
+        result = relayout.transposed(self, (1, 0))
+        if result is None:
+            raise ValueError(f"layout {self.layout.name!r} has no transposed view; use transpose() for a copy")
+        return result
+
+    def transpose(self, *axes: int) -> Tensor:
+        """Return the tensor with its dimensions permuted (reversed by default).
+
+        Values are shared where the layout allows it, else they are copied.
+        """
+        order = tuple(axes) if axes else tuple(reversed(range(self.ndim)))
+        if len(order) == 1 and not isinstance(order[0], int):
+            order = tuple(order[0])
+        order = tuple(k + self.ndim if k < 0 else k for k in order)
+        if sorted(order) != list(range(self.ndim)):
+            raise ValueError(f"axes {axes} are no permutation of {self.ndim} dimensions")
+        result = relayout.transposed(self, order)
+        if result is None and self.quantization is None and self.layout.kind == "dense":
+            dense = relayout.contiguous_row_major(self).to_layout("strided")
+            result = relayout.transposed(dense, order)
+        if result is None:
+            raise UnsupportedError(f"a {self.layout.name} tensor cannot be transposed without decoding it first")
+        return result
+
+    # Values
+
+    def to_numpy(
+        self, copy: bool | None = None, *, dtype: Any = None, sequence_lengths: Sequence[int] | None = None
+    ) -> NDArray[Any]:
+        """Return the logical values as a dense array, whatever the layout.
+
+        Parameters
+        ----------
+        copy : bool, optional
+            None copies when needed, False raises instead, True always copies.  A view is read-only.
+        dtype : numpy.dtype, optional
+            Convert to this type.  float128 needs one: float64 is rounded correctly.
+        sequence_lengths : sequence of int, optional
+            Tokens of each sequence of a block_paged tensor, where they do not follow from the descriptor.
+
+        Returns
+        -------
+        ndarray of ``self.shape``
+            bool and 1 to 6 bit types are unpacked into arrays of NumPy's or ml_dtypes' type.
+
+        Raises
+        ------
+        CopyRequiredError
+            ``copy=False``, but unpacking, reordering or converting is needed.
+        UnsupportedError
+            Quantized (see :meth:`dequantize`), private or opaque tensors; a dense result beyond the limit.
+        InvalidDescriptorError
+            The index buffers break a rule of the layout; the first offending position is named.
+        """
+        return values.to_numpy(self, copy=copy, dtype=dtype, sequence_lengths=sequence_lengths)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return values.to_numpy(self, copy=copy, dtype=dtype)
+
+    def __getitem__(self, key: Any) -> Any:
+        """Read a region with a NumPy-style key; only the bytes that it needs are touched.
+
+        Returns an array (a read-only view where the layout allows it, else a copy), or a scalar for a full index.
+
+        Raises
+        ------
+        IndexError
+            As NumPy.
+        """
+        return values.read_key(self, key)
+
+    def __iter__(self) -> Any:
+        if not self.ndim:
+            raise TypeError("iteration over a 0-d tensor")
+        return (self[k] for k in range(values.dense_shape(self)[0]))
+
+    def __len__(self) -> int:
+        if not self.ndim:
+            raise TypeError("len() of a 0-d tensor")
+        return values.dense_shape(self)[0]
+
+    def __bool__(self) -> bool:
+        return True
+
+    def _read_region(self, region: Region) -> NDArray[Any]:
+        return values.read_region(self, region)
+
+    def _strided_view(self) -> NDArray[Any] | None:
+        return values.strided_view(self)
+
+    def lookup(self, coords: Any) -> NDArray[Any]:
+        """Return the values at many coordinates at once.
+
+        Parameters
+        ----------
+        coords : array_like of int, shape (n, rank)
+            Negative indices count from the end.
+
+        Returns
+        -------
+        ndarray, shape (n,)
+            Zero where a sparse layout stores nothing.
+
+        Raises
+        ------
+        IndexError
+            A coordinate is out of bounds.
+        """
+        return values.lookup(self, coords)
+
+    def nonzeros(self, order: str = "logical") -> tuple[NDArray[np.int64], NDArray[Any]]:
+        """Return what a sparse tensor stores, or the non-zero elements of another.
+
+        Parameters
+        ----------
+        order : str
+            ``logical`` (row-major) or ``storage`` (as the layout keeps them).
+
+        Returns
+        -------
+        coords : ndarray of int64, shape (n, rank)
+        values : ndarray, shape (n,)
+            Explicitly stored zeros are included.
+        """
+        return values.nonzeros(self, order)
+
+    def validate(self) -> None:
+        """Check every invariant of the layout, of element codes and of the scheme's parameters.
+
+        Raises
+        ------
+        InvalidDescriptorError
+            A rule is broken; rule and first offending position are named.
+        BufferError
+            A buffer is too small for what the index buffers say.
+        """
+        values.validate(self)
+
+    def to_layout(
+        self, layout: str | Layout, *, sequence_lengths: Sequence[int] | None = None, **options: Any
+    ) -> Tensor:
+        """Return the tensor in another layout, every value kept.
+
+        Parameters
+        ----------
+        layout : str or Layout
+            A name (``options`` are the layout's arguments, such as ``mode_order=[2, 0, 1]`` or
+            ``tile_shape=[128, 128]``) or a layout object.
+
+        Raises
+        ------
+        UnsupportedError
+            The layout cannot hold the tensor; the reason is named.
+        """
+        return relayout.to_layout(self, layout, options, sequence_lengths)
+
+    def storage(self) -> Tensor:
+        """Return the same tensor without its quantization section: the stored codes, sharing memory."""
+        return relayout.storage(self)
+
+    def dequantize(
+        self, region: Any = None, *, dtype: Dtype = _FLOAT32, out: NDArray[Any] | None = None,
+        sequence_lengths: Sequence[int] | None = None,
+    ) -> Tensor:
+        """Return the real values of a quantized tensor as a dense tensor.
+
+        Parameters
+        ----------
+        region : NumPy-style key, optional
+            Decode only this part; nothing else is touched.
+        dtype : Dtype
+            float32 (exact), or float16, bfloat16, float64 converted from it.
+        out : ndarray, optional
+            Receives the values; the result shares its memory.
+
+        Raises
+        ------
+        UnsupportedError
+            The tensor is not quantized, or by an unknown scheme.
+        InvalidDescriptorError
+            A scale or zero point is not legal.
+
+        Format: quantization, formulas.
+        """
+        array = relayout.dequantize_region(self, region, dtype, out, sequence_lengths)
+        return _dense(array, dtype)
+
+    # Other libraries
+
+    def __dlpack__(
+        self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
+    ) -> Any:
+        return dlpack.export(self, stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return dlpack.device_of(self)
+
+    def __hurray__(self, stream: Any = None) -> Any:
+        """Return the tensor as a native protocol capsule: every buffer and the descriptor, without a copy."""
+        return capsule.export(self, stream=stream)
+
+    __hurray_buffer__ = __hurray__
+
+    def to_torch(self) -> Any:
+        """Return the tensor as a ``torch.Tensor``."""
+        return foreign("to_torch")(self)
+
+    def to_scipy(self) -> Any:
+        """Return a sparse tensor as a SciPy sparse array."""
+        return foreign("to_scipy")(self)
+
+    # Identity
+
+    def __repr__(self) -> str:
+        return tensor_repr(self)
+
+    def __str__(self) -> str:
+        return tensor_str(self)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return pickling.reduce_tensor(self, protocol)
+
+    def __copy__(self) -> Tensor:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Tensor:
+        buffers = [b.copy() for b in self._buffers]
+        return Tensor._from_parts(self._descriptor, buffers, permissive=self._permissive, device_id=self._device_id)
+
+    def __dir__(self) -> list[str]:
+        return [name for name in object.__dir__(self) if name not in _ACCESSOR_NAMES or hasattr(self, name)]
+
+
+_ACCESSOR_NAMES = frozenset(
+    "nnz values indices col_indices row_ptr row_indices col_ptr page_pool block_table seq_ptr mode_order".split()
+)
+
+
+def as_shape(shape: Any, *, dynamic: bool = False) -> tuple[int | None, ...]:
+    """Return a shape as a tuple of Python ints (None where ``dynamic`` allows it).
+
+    Raises
+    ------
+    TypeError
+        ``shape`` is not a sequence of ints.
+    InvalidDescriptorError
+        A dimension is negative or too large.
+    """
+    if isinstance(shape, (str, bytes)) or not hasattr(shape, "__iter__"):
+        raise TypeError(f"shape is a sequence of ints, not {type(shape).__name__}")
+    return tuple(
+        None if n is None and dynamic else as_int(n, f"shape[{k}]", high=_DYNAMIC - 1) for k, n in enumerate(shape)
+    )
+
+
+def _dense(array: NDArray[Any], dtype: Dtype) -> Tensor:
+    contiguous = np.ascontiguousarray(array)
+    descriptor = relayout.new_descriptor(dtype, array.shape, contiguous.nbytes)
+    return Tensor._from_parts(descriptor, (contiguous,))
+
+
+def _csf_level(t: Tensor, name: str, level: Any) -> tuple[int, int]:
+    index = as_int(level, "level", low=-(2**31), high=2**31)
+    if not 0 <= index < t.ndim:
+        raise IndexError(f"level {index} is out of range: the tensor has {t.ndim} levels")
+    counts = t.layout.level_counts(values.payload_of(t))  # type: ignore[attr-defined]
+    if name == "crd":
+        return index, counts[index]
+    return index, (counts[index - 1] if index else 1) + 1
+
+
+def _check_parts(layout: Any, quantization: Any, statistics: Any, shard: Any, extension_type: Any) -> None:
+    if layout is not None:
+        if not isinstance(layout, Layout):
+            raise TypeError(
+                f"layout must be a hurray.Layout instance (e.g. hurray.CsrLayout(nnz=4)), not {type(layout).__name__}"
+            )
+        if layout.is_virtual:
+            raise UnsupportedError("a composite head owns no buffers; use hurray.Composite, which holds its members too")
+    if quantization is not None and not isinstance(quantization, Scheme):
+        raise InvalidDescriptorError(
+            "quantization must be a PerTensorAffine, PerChannelAffine, PerBlockAffine, NF4 or MXFP, not "
+            f"{type(quantization).__name__}"
+        )
+    for value, cls in ((statistics, Statistics), (shard, Shard), (extension_type, ExtensionType)):
+        if value is not None and not isinstance(value, cls):
+            raise TypeError(f"expected a hurray.{cls.__name__}, not {type(value).__name__}")

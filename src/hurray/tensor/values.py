@@ -1,0 +1,309 @@
+"""Elements out of tensors: decoding, regions, look-ups, other layouts, dequantizing.
+
+``Tensor``'s methods delegate to these functions; they compose layouts (which place codes) with dtypes and schemes
+(which interpret them).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hurray.dtypes.match import codes_to_numpy
+from hurray.errors import BufferError, CopyRequiredError, InvalidDescriptorError, UnsupportedError
+from hurray.kernels.float128 import float128_to_float64
+from hurray.layouts._base import Codes, Payload, n_elements
+from hurray.layouts._region import Region, full_region, index_view, region_shape, region_size
+from hurray.layouts._sparse import SparseLayout, code_is_nonzero
+from hurray.limits import DEFAULT_LIMITS
+from hurray.quantization._base import Params, Scheme
+from hurray.tensor.indexing import Selection, select
+
+if TYPE_CHECKING:
+    from hurray.tensor.tensor import Tensor
+
+__all__ = [
+    "check_content",
+    "codes_of",
+    "dense_shape",
+    "lookup",
+    "nonzeros",
+    "params_of",
+    "payload_of",
+    "read_key",
+    "read_region",
+    "strided_view",
+    "to_numpy",
+]
+
+Array = NDArray[Any]
+
+_CODE_CHECKS = {0x42: (0x00, 0xFF)}  # float8_e8m0 reserves both
+
+
+def dense_shape(t: Tensor) -> tuple[int, ...]:
+    """Return the shape, refusing dynamic dimensions."""
+    if None in t.shape:
+        raise UnsupportedError(f"shape {t.shape} has a dynamic dimension: values need a known shape")
+    return t.shape  # type: ignore[return-value]
+
+
+def payload_of(t: Tensor, sequence_lengths: Sequence[int] | None = None) -> Payload:
+    """Return what the tensor's layout needs to reach its elements."""
+    d = t.descriptor
+    bits = d.element_bits
+    storage = d.dtype.storage
+    if d.dtype.is_private and bits >= 8:
+        storage = np.dtype((np.void, bits // 8))
+    lengths = None if sequence_lengths is None else tuple(int(n) for n in sequence_lengths)
+    return Payload(dense_shape(t), bits, storage, t._buffers, d.byte_offset, lengths)
+
+
+def params_of(t: Tensor) -> Params:
+    """Return what the tensor's scheme needs to dequantize."""
+    return Params(shape=dense_shape(t), dtype=t.dtype, layout=t.layout, buffers=t._buffers)
+
+
+def check_content(t: Tensor, payload: Payload) -> None:
+    """Check index buffers on first use, unless the tensor was read permissively.
+
+    Raises
+    ------
+    InvalidDescriptorError
+        An invariant of the layout is broken.
+    """
+    if t._checked or t._permissive:
+        return
+    t.layout.validate(payload)
+    t._checked = True
+
+
+def _refuse_opaque(t: Tensor) -> None:
+    if t.dtype.is_private:
+        raise UnsupportedError(f"dtype {t.dtype!r} is private: its elements are carried, not interpreted")
+    if t.layout.kind == "opaque":
+        raise UnsupportedError(f"layout {t.layout!r} is opaque: its buffers are carried, not interpreted")
+
+
+def _refuse_quantized(t: Tensor) -> None:
+    if t.quantization is not None:
+        name = getattr(t.quantization, "name", "an unknown scheme")
+        raise UnsupportedError(
+            f"the tensor is quantized ({name}): its stored codes are not its values; use dequantize() for values or "
+            "storage() for the codes"
+        )
+
+
+def _refuse_absurd(t: Tensor, shape: tuple[int, ...]) -> None:
+    """Refuse a dense result that no machine should try, before anything is allocated."""
+    n_bytes = n_elements(shape) * max(1, t.dtype.storage.itemsize)
+    if n_bytes > DEFAULT_LIMITS.max_dense_bytes:
+        raise UnsupportedError(
+            f"a dense array of shape {shape} takes {n_bytes} bytes, more than the limit of "
+            f"{DEFAULT_LIMITS.max_dense_bytes}; read a region of the {t.layout.name} tensor instead"
+        )
+
+
+def codes_of(t: Tensor, payload: Payload, region: Region | None = None) -> tuple[Codes, bool]:
+    """Return the codes of a region (None: all) and whether they share the tensor's memory."""
+    _refuse_opaque(t)
+    check_content(t, payload)
+    view = t.layout.view(payload)
+    if view is not None:
+        codes = view if region is None else index_view(view, region)
+        return codes, region is None or all(isinstance(axis, range) for axis in region)
+    shape = payload.shape if region is None else region_shape(region)
+    _refuse_absurd(t, shape)
+    try:
+        codes = t.layout.read_all(payload) if region is None else t.layout.read(payload, region)
+    except MemoryError:
+        raise UnsupportedError(f"not enough memory for a dense array of shape {shape}") from None
+    return codes, False
+
+
+def check_codes(t: Tensor, codes: Codes) -> None:
+    """Refuse element codes that the format reserves (float8_e8m0 0x00 and 0xFF)."""
+    reserved = _CODE_CHECKS.get(t.dtype.tag)
+    if reserved is None or t._permissive:
+        return
+    bad = np.isin(codes, reserved)
+    if bad.any():
+        at = tuple(int(k) for k in np.argwhere(bad)[0])
+        raise InvalidDescriptorError(f"{t.dtype} element {at} holds the reserved code {int(codes[at]):#04x}")
+
+
+def as_values(t: Tensor, codes: Codes) -> Array:
+    """Return codes as the NumPy array of their values (float128: as float64)."""
+    check_codes(t, codes)
+    if t.dtype.name == "float128":
+        raw = np.ascontiguousarray(codes)[..., None].view(np.uint8)
+        return float128_to_float64(raw.reshape(*codes.shape, 16))
+    return codes_to_numpy(codes, t.dtype)
+
+
+def strided_view(t: Tensor) -> Codes | None:
+    """Return the codes as a zero-copy array of the logical shape, or None where the layout or type does not allow it."""
+    if t.layout.kind != "dense" or t.dtype.is_private or None in t.shape:
+        return None
+    return t.layout.view(payload_of(t))
+
+
+def to_numpy(
+    t: Tensor, *, copy: bool | None = None, dtype: Any = None, sequence_lengths: Sequence[int] | None = None
+) -> Array:
+    """Return the logical values as a dense array: see ``Tensor.to_numpy``."""
+    _refuse_quantized(t)
+    _refuse_opaque(t)
+    wanted = None if dtype is None else np.dtype(dtype)
+    if t.dtype.name == "float128" and wanted is None:
+        raise UnsupportedError(
+            "NumPy has no IEEE binary128; ask for to_numpy(dtype=numpy.float64), or take the bytes with buffer(0)"
+        )
+    if copy is False and (t.dtype.is_sub_byte or t.dtype.name == "float128"):
+        raise CopyRequiredError(f"{t.dtype} elements must be unpacked or converted, which needs a copy")
+    if copy is False and t.layout.kind != "dense":
+        raise CopyRequiredError(f"layout {t.layout.name!r} must be made dense, which needs a copy")
+    codes, shared = codes_of(t, payload_of(t, sequence_lengths))
+    if copy is False and not shared:
+        raise CopyRequiredError(f"layout {t.layout.name!r} must be put in order, which needs a copy")
+    values = as_values(t, codes)
+    shared = shared and not t.dtype.is_sub_byte and t.dtype.name != "float128"
+    if wanted is not None and wanted != values.dtype:
+        if copy is False:
+            raise CopyRequiredError(f"converting {t.dtype} to {wanted} needs a copy")
+        return values.astype(wanted)
+    return values.copy() if shared and copy else values
+
+
+def read_region(
+    t: Tensor, region: Region, *, out: Array | None = None, sequence_lengths: Sequence[int] | None = None
+) -> Array:
+    """Return the values of a region as a dense array, written into ``out`` where it is given."""
+    _refuse_quantized(t)
+    codes, _ = codes_of(t, payload_of(t, sequence_lengths), region)
+    values = as_values(t, codes)
+    if out is None:
+        return values
+    if out.shape != values.shape:
+        raise BufferError(f"out has shape {out.shape}, but the region has shape {values.shape}")
+    out[...] = values
+    return out
+
+
+def read_key(t: Tensor, key: Any, sequence_lengths: Sequence[int] | None = None) -> Any:
+    """Return what a NumPy-style key picks."""
+    selection = select(key, dense_shape(t))
+    return finish(selection, lambda region: read_region(t, region, sequence_lengths=sequence_lengths),
+                  lambda points: lookup(t, points))
+
+
+def finish(selection: Selection, read: Any, pick: Any) -> Any:
+    """Read a selection: ``read`` gives the block of a region, ``pick`` the values of coordinates."""
+    if selection.points is not None:
+        return pick(selection.points).reshape(selection.point_shape)
+    block = read(selection.region)
+    return block if selection.finish is None else block[selection.finish]
+
+
+def _as_coords(coords: Any, shape: tuple[int, ...]) -> NDArray[np.int64]:
+    array = np.asarray(coords)
+    if array.size == 0:
+        return np.empty((0, len(shape)), np.int64)
+    if array.ndim != 2 or array.shape[1] != len(shape) or array.dtype.kind not in "iu":
+        raise IndexError(
+            f"coordinates are an integer array of shape (n, {len(shape)}), not {array.dtype} of shape {array.shape}"
+        )
+    result = np.empty(array.shape, np.int64)
+    for k, n in enumerate(shape):
+        column = array[:, k]
+        low, high = int(column.min()), int(column.max())
+        if low < -n or high >= n:
+            raise IndexError(f"index {low if low < -n else high} is out of bounds for axis {k} with size {n}")
+        result[:, k] = np.where(column < 0, column + n, column) if low < 0 else column
+    return result
+
+
+def lookup(t: Tensor, coords: Any) -> Array:
+    """Return the values at coordinates, shape (n,): see ``Tensor.lookup``."""
+    _refuse_quantized(t)
+    _refuse_opaque(t)
+    shape = dense_shape(t)
+    wanted = _as_coords(coords, shape)
+    payload = payload_of(t)
+    check_content(t, payload)
+    return as_values(t, lookup_codes(t, payload, wanted))
+
+
+def lookup_codes(t: Tensor, payload: Payload, coords: NDArray[np.int64]) -> Codes:
+    """Return the codes at in-bounds coordinates."""
+    layout = t.layout
+    if isinstance(layout, SparseLayout):
+        positions = layout.lookup(payload, coords)
+        codes: Codes = np.zeros(len(coords), payload.storage)
+        found = positions >= 0
+        if found.any():
+            codes[found] = payload.take(positions[found])
+        return codes
+    view = layout.view(payload)
+    if view is not None:
+        return view[tuple(coords.T)] if coords.shape[1] else np.broadcast_to(view, (len(coords),)).copy()
+    offsets = getattr(layout, "element_offsets", None)
+    if offsets is not None:
+        return payload.take(offsets(payload.shape, coords))
+    axis_offsets = getattr(layout, "axis_offsets", None)
+    if axis_offsets is None:
+        codes, _ = codes_of(t, payload)
+        return codes[tuple(coords.T)]
+    total = np.zeros(len(coords), np.int64)
+    for k in range(coords.shape[1]):
+        total += axis_offsets(payload.shape, k, coords[:, k])
+    return payload.take(total)
+
+
+def nonzeros(t: Tensor, order: str) -> tuple[NDArray[np.int64], Array]:
+    """Return coordinates and values of the stored (sparse) or non-zero (other layouts) elements."""
+    _refuse_quantized(t)
+    _refuse_opaque(t)
+    if order not in ("logical", "storage"):
+        raise ValueError(f"order is 'logical' or 'storage', not {order!r}")
+    payload = payload_of(t)
+    check_content(t, payload)
+    coords, codes = stored_codes(t, payload)
+    if order == "logical" and t.layout.is_sparse and len(coords) > 1:
+        rank = np.lexsort(coords.T[::-1])
+        coords, codes = coords[rank], codes[rank]
+    return coords, as_values(t, codes)
+
+
+def stored_codes(t: Tensor, payload: Payload) -> tuple[NDArray[np.int64], Codes]:
+    """Return coordinates and codes of what is stored, or of the elements with any bit set."""
+    if isinstance(t.layout, SparseLayout):
+        return t.layout.stored(payload)
+    codes, _ = codes_of(t, payload)
+    where = np.nonzero(code_is_nonzero(codes)) if codes.ndim else ()
+    if not codes.ndim:
+        keep = bool(code_is_nonzero(codes[None])[0])
+        return np.empty((int(keep), 0), np.int64), codes.reshape(1)[: int(keep)]
+    return np.stack(where, axis=1).astype(np.int64, copy=False), codes[where]
+
+
+def validate(t: Tensor) -> None:
+    """Check every invariant of layout, element codes and scheme: see ``Tensor.validate``."""
+    if t.layout.kind == "opaque" or None in t.shape:
+        return
+    payload = payload_of(t)
+    t.layout.validate(payload)
+    t._checked = True
+    if isinstance(t.quantization, Scheme):
+        t.quantization.check_values(params_of(t))
+    if t.dtype.tag in _CODE_CHECKS and t.layout.kind in ("dense", "sparse"):
+        if isinstance(t.layout, SparseLayout):
+            check_codes(t, t.layout.values(payload))
+        else:
+            check_codes(t, codes_of(t, payload)[0])
+    elif t.layout.kind == "dense" and t.layout.view(payload) is None and region_size(full_region(payload.shape)):
+        # Curve and tile orders have rules of their own on value access; the last element shows them.
+        t.layout.read(payload, tuple(range(n - 1, n) for n in payload.shape))
