@@ -5,17 +5,18 @@ Format: layouts.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from hurray.errors import BufferError, UnsupportedError
 from hurray.kernels import bits as bit_kernels
-from hurray.layouts._base import BufferSpec, Codes, Layout, Payload
+from hurray.layouts._base import BufferSpec, Codes, Layout, Payload, empty_codes
 from hurray.layouts._region import Region
 from hurray.limits import DEFAULT_LIMITS
 
-__all__ = ["blank", "box_starts", "data_spec", "require"]
+__all__ = ["blank", "box_starts", "data_spec", "output", "require"]
 
 
 def data_spec(n_elems: int, bits: int, byte_offset: int) -> tuple[BufferSpec, ...]:
@@ -48,6 +49,20 @@ def box_starts(region: Region) -> list[int] | None:
             return None
         starts.append(axis.start)
     return starts
+
+
+def output(layout: Layout, payload: Payload, shape: tuple[int, ...]) -> Codes:
+    """Return an uninitialised array for elements read; a zero stride can make a few bytes stand for any number.
+
+    Raises
+    ------
+    UnsupportedError
+        The array is larger than both the buffer and what a dense array may take, or NumPy cannot make it.
+    """
+    n_elems = math.prod(shape)
+    if n_elems > payload.capacity() and n_elems * payload.storage.itemsize > DEFAULT_LIMITS.max_dense_bytes:
+        raise UnsupportedError(f"layout {layout.name!r}: an array of shape {shape} is too large to be made")
+    return empty_codes(shape, payload.storage)
 
 
 def blank(n_elems: int, dtype: np.dtype[Any], name: str) -> Codes:

@@ -23,6 +23,7 @@ from hurray.layouts._base import (
     Payload,
     Shape,
     as_int,
+    empty_codes,
     n_elements,
     pack_codes,
     set_field,
@@ -111,7 +112,7 @@ class HilbertLayout(Layout):
         require(self, payload)
         if is_full(region, payload.shape):
             return hilbert.from_hilbert(payload.linear(1 << (rank * order)), rank, order)
-        out: Codes = np.empty(region_shape(region), payload.storage)
+        out = empty_codes(region_shape(region), payload.storage)
         if out.size:
             self._read_points(payload, [axis_array(axis) for axis in region], (), out)
         return out

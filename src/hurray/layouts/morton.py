@@ -22,6 +22,7 @@ from hurray.layouts._base import (
     SeparableLayout,
     Shape,
     as_index_tuple,
+    empty_codes,
     n_elements,
     pack_codes,
     set_field,
@@ -102,7 +103,8 @@ class MortonLayout(SeparableLayout):
         require(self, payload)
         if not is_full(region, payload.shape):
             return super(MortonLayout, self).read(payload, region)
-        return curves.from_morton(payload.linear(self._n_stored(payload.shape)), payload.shape)
+        out = empty_codes(payload.shape, payload.storage)
+        return curves.from_morton(payload.linear(self._n_stored(payload.shape)), payload.shape, out=out)
 
     @classmethod
     def encode(cls, codes: Codes, bits: int, **options: Any) -> Encoded:

@@ -24,12 +24,13 @@ from hurray.layouts._base import (
     SeparableLayout,
     Shape,
     as_index_tuple,
+    empty_codes,
     gather_separable,
     n_elements,
     pack_codes,
     set_field,
 )
-from hurray.layouts._linear import blank, box_starts, data_spec, require
+from hurray.layouts._linear import blank, box_starts, data_spec, output, require
 from hurray.layouts._region import Region, axis_array, region_shape, region_size
 from hurray.layouts.strided import reach
 from hurray.limits import MAX_TILED_LEVELS
@@ -235,12 +236,13 @@ class TiledLayout(SeparableLayout):
         shape = payload.shape
         out_shape = region_shape(region)
         if 0 in out_shape:
-            return np.empty(out_shape, payload.storage)
+            return empty_codes(out_shape, payload.storage)
         starts = box_starts(region)
+        out = output(self, payload, out_shape)
         if starts is not None and payload.bits >= 8:
             payload, shift = payload.rebased(self._extent(shape)[0])
             linear = payload.linear(payload.capacity())
-            return self._read_box(linear, shift, shape, starts, np.empty(out_shape, payload.storage))
+            return self._read_box(linear, shift, shape, starts, out)
         terms = [self.axis_offsets(shape, k, axis_array(axis)) for k, axis in enumerate(region)]
         low, high = sum(int(t.min()) for t in terms), sum(int(t.max()) for t in terms)
         if starts is None or region_size(region) < (high - low) // 4:
@@ -248,7 +250,7 @@ class TiledLayout(SeparableLayout):
         # Most of a packed stretch is wanted: unpack it as a whole.
         payload, shift = payload.rebased(low)
         linear = payload.linear(high - low + 1, start=low + shift)
-        return self._read_box(linear, -low, shape, starts, np.empty(out_shape, payload.storage))
+        return self._read_box(linear, -low, shape, starts, out)
 
     def _read_box(self, linear: Codes, offset: int, shape: Sequence[int], starts: Sequence[int], out: Codes) -> Codes:
         return tile_kernels.read_tiles(linear, offset, starts, self._tiles(), self._steps(shape), out)

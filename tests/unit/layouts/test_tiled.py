@@ -246,6 +246,15 @@ def test_zero_strides_broadcast() -> None:
     assert layout.read_all(payload).tolist() == [[0, 2, 4], [1, 3, 5]] * 2
 
 
+def test_a_broadcast_larger_than_memory_is_refused() -> None:
+    layout = TiledLayout([2], "strided", outer_strides=[0])
+    for bits in (4, 8):
+        payload = Payload((2**62,), bits, np.dtype("u1"), (np.arange(2, dtype=np.uint8),))
+        with pytest.raises(UnsupportedError, match="too large"):
+            layout.read_all(payload)
+        assert layout.read(payload, (range(2**61 + 1, 2**61 + 4),)).tolist() == ([0, 0, 0] if bits == 4 else [1, 0, 1])
+
+
 def test_what_cannot_be_written() -> None:
     codes = np.arange(6, dtype=np.uint8)
     with pytest.raises(TypeError, match="tile_shape"):
