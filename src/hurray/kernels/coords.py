@@ -80,17 +80,13 @@ def nonzero_offsets(words: npt.NDArray[Any]) -> I64:
 
 def first_out_of_bounds(coords: U64, shape: Sequence[int]) -> int:
     """Return the position of the first tuple with a coordinate not below its extent, or -1."""
-    rank = len(shape)
-    if not rank or not len(coords):
-        return -1
-    # One flat comparison runs at full speed, one along tuples of two or three does not.
-    step = max(BLOCK // rank, 1)
-    extents = np.tile(np.array(shape, np.uint64), min(step, len(coords)))
+    step = max(BLOCK // max(len(shape), 1), 1)
     for start in range(0, len(coords), step):
-        block = np.ascontiguousarray(coords[start : start + step]).reshape(-1)
-        bad = block >= extents[: len(block)]
-        if bad.any():
-            return start + int(bad.argmax()) // rank
+        columns = coords[start : start + step].T
+        faults = [column >= np.uint64(extent) for column, extent in zip(columns, shape, strict=True)]
+        first = [int(bad.argmax()) for bad in faults if bad.any()]
+        if first:
+            return start + min(first)
     return -1
 
 
