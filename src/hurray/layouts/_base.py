@@ -176,6 +176,20 @@ def pack_codes(codes: Codes, bits: int) -> Bytes:
     return np.ascontiguousarray(codes).reshape(-1).view(np.uint8) if codes.size else np.empty(0, np.uint8)
 
 
+def empty_codes(shape: tuple[int, ...], storage: np.dtype[Any]) -> Codes:
+    """Return an uninitialised code array; NumPy refuses some shapes, even empty ones, which the format allows.
+
+    Raises
+    ------
+    UnsupportedError
+        NumPy cannot make an array of that shape.
+    """
+    try:
+        return np.empty(shape, storage)
+    except (MemoryError, OverflowError, ValueError):
+        raise UnsupportedError(f"NumPy cannot make an array of shape {shape}") from None
+
+
 def set_field(record: object, name: str, value: object) -> None:
     """Set a field of a frozen record while it is being constructed."""
     object.__setattr__(record, name, value)
@@ -360,7 +374,7 @@ class SeparableLayout(Layout):
     def read(self, payload: Payload, region: Region) -> Codes:
         shape = region_shape(region)
         if 0 in shape:
-            return np.empty(shape, payload.storage)
+            return empty_codes(shape, payload.storage)
         terms = [self.axis_offsets(payload.shape, k, axis_array(axis)) for k, axis in enumerate(region)]
         return gather_separable(payload, terms)
 
@@ -386,7 +400,7 @@ def gather_separable(payload: Payload, terms: Sequence[NDArray[np.int64]]) -> Co
     inner = np.zeros((), np.int64)
     for term in terms[1:]:
         inner = np.add.outer(inner, term)
-    out: Codes = np.empty(shape, payload.storage)
+    out = empty_codes(shape, payload.storage)
     rows = max(1, (1 << 16) // max(1, inner.size))
     for at in range(0, shape[0], rows):
         out[at : at + rows] = payload.take(np.add.outer(terms[0][at : at + rows], inner), checked=True)

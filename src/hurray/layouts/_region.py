@@ -12,6 +12,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from hurray.errors import UnsupportedError
+
 __all__ = [
     "Axis",
     "Region",
@@ -35,14 +37,21 @@ def full_region(shape: Sequence[int]) -> Region:
 
 def region_shape(region: Region) -> tuple[int, ...]:
     """Return the shape of what reading ``region`` gives."""
-    return tuple(len(axis) for axis in region)
+    return tuple(_axis_length(axis) for axis in region)
+
+
+def _axis_length(axis: Axis) -> int:
+    try:
+        return len(axis)
+    except OverflowError:  # legal beside a dimension of length 0, but no NumPy array has it
+        raise UnsupportedError(f"{axis!r}: more indices than NumPy can count") from None
 
 
 def region_size(region: Region) -> int:
     """Return the number of elements of ``region``."""
     size = 1
     for axis in region:
-        size *= len(axis)
+        size *= _axis_length(axis)
     return size
 
 
@@ -54,7 +63,10 @@ def is_full(region: Region, shape: Sequence[int]) -> bool:
 def axis_array(axis: Axis) -> NDArray[np.int64]:
     """Return the indices of one axis as a 1-D int64 array."""
     if isinstance(axis, range):
-        return np.arange(axis.start, axis.stop, axis.step, dtype=np.int64)
+        try:
+            return np.arange(axis.start, axis.stop, axis.step, dtype=np.int64)
+        except (MemoryError, OverflowError, ValueError):
+            raise UnsupportedError(f"{axis!r}: indices beyond what NumPy can hold") from None
     return axis
 
 

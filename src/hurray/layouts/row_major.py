@@ -20,6 +20,7 @@ from hurray.layouts._base import (
     Payload,
     SeparableLayout,
     Shape,
+    empty_codes,
     n_elements,
     pack_codes,
 )
@@ -62,7 +63,7 @@ class _Contiguous(SeparableLayout):
         shape = payload.shape
         n_elems = n_elements(shape)
         if n_elems == 0:
-            return np.empty(shape, payload.storage)
+            return empty_codes(shape, payload.storage)
         return payload.linear(n_elems).reshape(shape, order=self._order)  # type: ignore[call-overload,no-any-return]
 
     def read(self, payload: Payload, region: Region) -> Codes:

@@ -22,6 +22,7 @@ from hurray.layouts._base import (
     SeparableLayout,
     Shape,
     as_index_tuple,
+    empty_codes,
     pack_codes,
     set_field,
 )
@@ -78,7 +79,7 @@ class StridedLayout(SeparableLayout):
         if payload.bits < 8:
             return None
         if 0 in payload.shape:
-            return np.empty(payload.shape, payload.storage)
+            return empty_codes(payload.shape, payload.storage)
         width = payload.bits // 8
         reached = reach(stride_kernels.extent(payload.shape, self.strides), payload.bits, payload.byte_offset)
         if reached > len(payload.buffers[0]):
