@@ -1,124 +1,206 @@
 """Hurray: tensors in any layout, in files, streams and memory.
 
-The public names are listed in ``_NAMES`` with the module that holds them; a module is imported when one of its names is
-first used, so that ``import hurray`` costs little more than ``import numpy``.
+Every public name is listed below with the module that holds it; a module is imported when one of its names is first
+used, so that ``import hurray`` itself costs next to nothing.
 """
 
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from hurray import device, dtype
-from hurray.descriptor.model import MIN_BUFFER_ALIGNMENT, PAGE_ALIGNMENT, BufferHandle, Descriptor
-from hurray.descriptor.sections import ExtensionType, Shard, Statistics
-from hurray.devices import Device
-from hurray.dtype import (
-    bfloat16,
-    bool,
-    float16,
-    float32,
-    float64,
-    int8,
-    int16,
-    int32,
-    int64,
-    uint8,
-    uint16,
-    uint32,
-    uint64,
-)
-from hurray.dtypes.table import Dtype
-from hurray.errors import (
-    BufferError,
-    CopyRequiredError,
-    FileError,
-    HurrayError,
-    InternalError,
-    InvalidDescriptorError,
-    ProtocolError,
-    StreamError,
-    UnsupportedError,
-)
-from hurray.layouts import (
-    BlockPagedLayout,
-    ColMajorLayout,
-    CompositeLayout,
-    CooLayout,
-    CscLayout,
-    CsfLayout,
-    CsrLayout,
-    HilbertLayout,
-    Layout,
-    MortonLayout,
-    PrivateExtensionLayout,
-    RowMajorLayout,
-    StridedLayout,
-    TiledLayout,
-    UnknownLayout,
-    layout_tag_kind,
-)
-from hurray.limits import Limits
-from hurray.quantization import (
-    MXFP,
-    NF4,
-    PerBlockAffine,
-    PerChannelAffine,
-    PerTensorAffine,
-    Scheme,
-    decode_quantization,
-)
-from hurray.tensor.build import (
-    aligned_allocator,
-    arange,
-    asarray,
-    buffer_size_bytes,
-    empty,
-    empty_like,
-    eye,
-    from_dlpack,
-    from_numpy,
-    full,
-    full_like,
-    linspace,
-    ones,
-    ones_like,
-    sparse_coo,
-    zeros,
-    zeros_like,
-)
-from hurray.tensor.capsule import from_hurray
-from hurray.tensor.display import get_print_options, print_options, set_print_options
-from hurray.tensor.foreign import register as _register
-from hurray.tensor.tensor import Tensor
+if TYPE_CHECKING:
+    from hurray import device, dtype
+    from hurray.api import load, load_kv, open, save, verify
+    from hurray.container.reader import File
+    from hurray.container.writer import Writer
+    from hurray.descriptor.model import MIN_BUFFER_ALIGNMENT, PAGE_ALIGNMENT, BufferHandle, Descriptor
+    from hurray.descriptor.sections import ExtensionType, Shard, Statistics
+    from hurray.devices import Device
+    from hurray.dtype import (
+        bfloat16,
+        bool,
+        float16,
+        float32,
+        float64,
+        int8,
+        int16,
+        int32,
+        int64,
+        uint8,
+        uint16,
+        uint32,
+        uint64,
+    )
+    from hurray.dtypes.table import Dtype
+    from hurray.errors import (
+        BufferError,
+        CopyRequiredError,
+        FileError,
+        HurrayError,
+        InternalError,
+        InvalidDescriptorError,
+        ProtocolError,
+        StreamError,
+        UnsupportedError,
+    )
+    from hurray.interop.scipy import from_scipy, to_scipy
+    from hurray.interop.torch import from_torch, to_torch
+    from hurray.layouts import (
+        BlockPagedLayout,
+        ColMajorLayout,
+        CompositeLayout,
+        CooLayout,
+        CscLayout,
+        CsfLayout,
+        CsrLayout,
+        HilbertLayout,
+        Layout,
+        MortonLayout,
+        PrivateExtensionLayout,
+        RowMajorLayout,
+        StridedLayout,
+        TiledLayout,
+        UnknownLayout,
+        layout_tag_kind,
+    )
+    from hurray.limits import Limits
+    from hurray.quantization import (
+        MXFP,
+        NF4,
+        PerBlockAffine,
+        PerChannelAffine,
+        PerTensorAffine,
+        Scheme,
+        decode_quantization,
+    )
+    from hurray.stream.reader import StreamReader
+    from hurray.stream.writer import StreamWriter
+    from hurray.tensor.build import (
+        aligned_allocator,
+        arange,
+        asarray,
+        buffer_size_bytes,
+        empty,
+        empty_like,
+        eye,
+        from_dlpack,
+        from_numpy,
+        full,
+        full_like,
+        linspace,
+        ones,
+        ones_like,
+        sparse_coo,
+        zeros,
+        zeros_like,
+    )
+    from hurray.tensor.capsule import from_hurray, from_hurray_buffer
+    from hurray.tensor.composite import Composite
+    from hurray.tensor.display import get_print_options, print_options, set_print_options
+    from hurray.tensor.tensor import Tensor
 
 __version__ = "0.1.0"
 
-from_hurray_buffer = from_hurray
-
-#: names that are imported when they are first used: public name -> module
-_NAMES: dict[str, str] = {
-    "Composite": "hurray.tensor.composite",
-    "File": "hurray.container.reader",
-    "StreamReader": "hurray.stream.reader",
-    "StreamWriter": "hurray.stream.writer",
-    "Writer": "hurray.container.writer",
-    "from_torch": "hurray.interop.torch",
-    "to_torch": "hurray.interop.torch",
-    "from_scipy": "hurray.interop.scipy",
-    "to_scipy": "hurray.interop.scipy",
-    "load": "hurray.api",
-    "load_kv": "hurray.api",
-    "open": "hurray.api",
-    "save": "hurray.api",
-    "verify": "hurray.api",
+#: module -> public names in it
+_MODULES: dict[str, tuple[str, ...]] = {
+    "hurray.api": ("load", "load_kv", "open", "save", "verify"),
+    "hurray.container.reader": ("File",),
+    "hurray.container.writer": ("Writer",),
+    "hurray.descriptor.model": ("MIN_BUFFER_ALIGNMENT", "PAGE_ALIGNMENT", "BufferHandle", "Descriptor"),
+    "hurray.descriptor.sections": ("ExtensionType", "Shard", "Statistics"),
+    "hurray.devices": ("Device",),
+    "hurray.dtype": (
+        "bfloat16",
+        "bool",
+        "float16",
+        "float32",
+        "float64",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "uint8",
+        "uint16",
+        "uint32",
+        "uint64",
+    ),
+    "hurray.dtypes.table": ("Dtype",),
+    "hurray.errors": (
+        "BufferError",
+        "CopyRequiredError",
+        "FileError",
+        "HurrayError",
+        "InternalError",
+        "InvalidDescriptorError",
+        "ProtocolError",
+        "StreamError",
+        "UnsupportedError",
+    ),
+    "hurray.interop.scipy": ("from_scipy", "to_scipy"),
+    "hurray.interop.torch": ("from_torch", "to_torch"),
+    "hurray.layouts": (
+        "BlockPagedLayout",
+        "ColMajorLayout",
+        "CompositeLayout",
+        "CooLayout",
+        "CscLayout",
+        "CsfLayout",
+        "CsrLayout",
+        "HilbertLayout",
+        "Layout",
+        "MortonLayout",
+        "PrivateExtensionLayout",
+        "RowMajorLayout",
+        "StridedLayout",
+        "TiledLayout",
+        "UnknownLayout",
+        "layout_tag_kind",
+    ),
+    "hurray.limits": ("Limits",),
+    "hurray.quantization": (
+        "MXFP",
+        "NF4",
+        "PerBlockAffine",
+        "PerChannelAffine",
+        "PerTensorAffine",
+        "Scheme",
+        "decode_quantization",
+    ),
+    "hurray.stream.reader": ("StreamReader",),
+    "hurray.stream.writer": ("StreamWriter",),
+    "hurray.tensor.build": (
+        "aligned_allocator",
+        "arange",
+        "asarray",
+        "buffer_size_bytes",
+        "empty",
+        "empty_like",
+        "eye",
+        "from_dlpack",
+        "from_numpy",
+        "full",
+        "full_like",
+        "linspace",
+        "ones",
+        "ones_like",
+        "sparse_coo",
+        "zeros",
+        "zeros_like",
+    ),
+    "hurray.tensor.capsule": ("from_hurray", "from_hurray_buffer"),
+    "hurray.tensor.composite": ("Composite",),
+    "hurray.tensor.display": ("get_print_options", "print_options", "set_print_options"),
+    "hurray.tensor.tensor": ("Tensor",),
 }
-
-#: converters that Tensor methods and asarray reach
-_CONVERTERS = ("to_torch", "to_scipy", "from_scipy")
+_NAMES: dict[str, str] = {name: module for module, names in _MODULES.items() for name in names}
+#: public submodules
+_SUBMODULES = ("device", "dtype")
 
 
 def __getattr__(name: str) -> Any:
+    if name in _SUBMODULES:
+        return importlib.import_module(f"hurray.{name}")
     module = _NAMES.get(name)
     if module is None:
         raise AttributeError(f"module 'hurray' has no attribute {name!r}")
@@ -128,22 +210,15 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_NAMES})
+    return sorted({*globals(), *_NAMES, *_SUBMODULES})
 
-
-for _name in _CONVERTERS:
-    _register(_name, lambda name=_name: __getattr__(name))  # type: ignore[misc]
-del _name
 
 __all__ = [
-    "MIN_BUFFER_ALIGNMENT",
-    "MXFP",
-    "NF4",
-    "PAGE_ALIGNMENT",
     "BlockPagedLayout",
     "BufferError",
     "BufferHandle",
     "ColMajorLayout",
+    "Composite",
     "CompositeLayout",
     "CooLayout",
     "CopyRequiredError",
@@ -154,6 +229,7 @@ __all__ = [
     "Device",
     "Dtype",
     "ExtensionType",
+    "File",
     "FileError",
     "HilbertLayout",
     "HurrayError",
@@ -161,7 +237,11 @@ __all__ = [
     "InvalidDescriptorError",
     "Layout",
     "Limits",
+    "MIN_BUFFER_ALIGNMENT",
+    "MXFP",
     "MortonLayout",
+    "NF4",
+    "PAGE_ALIGNMENT",
     "PerBlockAffine",
     "PerChannelAffine",
     "PerTensorAffine",
@@ -172,11 +252,14 @@ __all__ = [
     "Shard",
     "Statistics",
     "StreamError",
+    "StreamReader",
+    "StreamWriter",
     "StridedLayout",
     "Tensor",
     "TiledLayout",
     "UnknownLayout",
     "UnsupportedError",
+    "Writer",
     "__version__",
     "aligned_allocator",
     "arange",
@@ -197,25 +280,33 @@ __all__ = [
     "from_hurray",
     "from_hurray_buffer",
     "from_numpy",
+    "from_scipy",
+    "from_torch",
     "full",
     "full_like",
     "get_print_options",
-    "int8",
     "int16",
     "int32",
     "int64",
+    "int8",
     "layout_tag_kind",
     "linspace",
+    "load",
+    "load_kv",
     "ones",
     "ones_like",
+    "open",
     "print_options",
+    "save",
     "set_print_options",
     "sparse_coo",
-    "uint8",
+    "to_scipy",
+    "to_torch",
     "uint16",
     "uint32",
     "uint64",
+    "uint8",
+    "verify",
     "zeros",
     "zeros_like",
-    *_NAMES,
 ]

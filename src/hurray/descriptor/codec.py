@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from hurray.descriptor.check import check_buffer_count, check_descriptor
 from hurray.descriptor.model import BufferHandle, Descriptor
+from hurray.descriptor.plain import decode_plain
 from hurray.descriptor.relay import decode_unknown
 from hurray.descriptor.sections import ExtensionType, Shard, Statistics, parse_member, write_member
 from hurray.devices import SYNC_MODES, Device
@@ -76,6 +77,10 @@ def decode_descriptor(
     InvalidDescriptorError
         A rule of the format is broken; the message says which, and where.
     """
+    if trace is None:
+        plain = decode_plain(data)
+        if plain is not None:
+            return plain
     r = Reader(data, trace=trace)
     (major, minor), length = _parse_prefix(r)
     if length > len(data):

@@ -1,35 +1,23 @@
 """Where ``Tensor`` methods find converters that live in higher layers.
 
-``tensor`` may not import ``interop``; the package's top registers loaders here by name, and a converter's module is
-only imported when it is called.
+``tensor`` may not import ``interop``; a converter is found by its public name when it is called, so that its module and
+the library behind it are only imported then.
 """
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from typing import Any
 
-from hurray.errors import UnsupportedError
+__all__ = ["foreign"]
 
-__all__ = ["foreign", "register"]
-
-_LOADERS: dict[str, Callable[[], Callable[..., Any]]] = {}
-
-
-def register(name: str, loader: Callable[[], Callable[..., Any]]) -> None:
-    """Register the loader of a converter called ``name``."""
-    _LOADERS[name] = loader
+_CONVERTERS = ("from_scipy", "to_scipy", "to_torch")
 
 
 def foreign(name: str) -> Callable[..., Any]:
-    """Return the converter called ``name``.
-
-    Raises
-    ------
-    UnsupportedError
-        No converter of that name is registered.
-    """
-    loader = _LOADERS.get(name)
-    if loader is None:
-        raise UnsupportedError(f"the converter {name!r} is not available in this installation")
-    return loader()
+    """Return the public converter called ``name``."""
+    if name not in _CONVERTERS:
+        raise LookupError(f"no converter is called {name!r}")
+    found: Callable[..., Any] = getattr(importlib.import_module("hurray"), name)
+    return found

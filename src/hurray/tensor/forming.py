@@ -15,14 +15,19 @@ from hurray.descriptor.model import Descriptor
 from hurray.errors import BufferError, InvalidDescriptorError
 from hurray.quantization._base import Scheme
 
-__all__ = ["as_bytes_view", "check_sizes", "read_only"]
+__all__ = ["as_bytes_view", "check_sizes", "is_plain", "read_only"]
 
 Bytes = NDArray[np.uint8]
 
 
 def read_only(array: NDArray[Any]) -> Bytes:
     """Return a contiguous array's memory as a read-only 1-D uint8 view that keeps the array alive."""
-    view: Bytes = array.reshape(-1).view(np.uint8) if array.size else np.empty(0, np.uint8)
+    if array.ndim == 1 and array.dtype == np.uint8:
+        if not array.flags.writeable:
+            return array
+        view: Bytes = array.view()
+    else:
+        view = array.reshape(-1).view(np.uint8) if array.size else np.empty(0, np.uint8)
     if view.flags.writeable:
         view = view.view()
         view.flags.writeable = False
@@ -54,6 +59,20 @@ def as_bytes_view(buffer: Any, what: str) -> Bytes:
     if view.nbytes == 0:
         return np.empty(0, np.uint8)
     return read_only(np.frombuffer(view, np.uint8))
+
+
+def is_plain(descriptor: Descriptor) -> bool:
+    """Tell in little time that a row-major tensor with one whole-byte buffer has room for its elements."""
+    if descriptor.layout.tag != 1 or descriptor.quantization is not None or len(descriptor.buffer_handles) != 1:
+        return False
+    n_bits = descriptor.dtype.bit_width
+    if n_bits < 8:
+        return False
+    for n in descriptor.shape:
+        if n is None:
+            return False
+        n_bits *= n
+    return n_bits < 2**64 and descriptor.byte_offset + n_bits // 8 <= descriptor.buffer_handles[0].byte_size
 
 
 def check_sizes(descriptor: Descriptor, sizes: Sequence[int]) -> None:

@@ -25,7 +25,7 @@ from hurray.tensor import capsule, dlpack, pickling, relayout, values
 from hurray.tensor.accessors import component, level_component, missing, share_buffer
 from hurray.tensor.display import tensor_repr, tensor_str
 from hurray.tensor.foreign import foreign
-from hurray.tensor.forming import as_bytes_view, check_sizes, read_only
+from hurray.tensor.forming import as_bytes_view, check_sizes, is_plain, read_only
 
 __all__ = ["Tensor", "as_shape"]
 
@@ -139,13 +139,12 @@ class Tensor:
     def _fill(
         self, descriptor: Descriptor, buffers: tuple[NDArray[np.uint8], ...], device_id: int, permissive: bool = False
     ) -> None:
-        set_ = object.__setattr__
-        set_(self, "_descriptor", descriptor)
-        set_(self, "_buffers", buffers)
-        set_(self, "_device_id", device_id)
-        set_(self, "_permissive", permissive)
-        set_(self, "_checked", False)
-        set_(self, "_borrowed", False)
+        _set_descriptor(self, descriptor)
+        _set_buffers(self, buffers)
+        _set_device_id(self, device_id)
+        _set_permissive(self, permissive)
+        _set_checked(self, False)
+        _set_borrowed(self, False)
 
     def __setattr__(self, name: str, value: object) -> None:
         if name in ("_checked", "_borrowed"):
@@ -168,11 +167,10 @@ class Tensor:
             raise InvalidDescriptorError(
                 f"the descriptor announces {len(descriptor.buffer_handles)} buffers, but {len(buffers)} are there"
             )
-        check_sizes(descriptor, [h.byte_size for h in descriptor.buffer_handles])
+        if not is_plain(descriptor):
+            check_sizes(descriptor, [h.byte_size for h in descriptor.buffer_handles])
         self = object.__new__(cls)
-        own = tuple(
-            read_only(b) if isinstance(b, np.ndarray) else as_bytes_view(b, "buffer") for b in buffers
-        )
+        own = tuple([read_only(b) if isinstance(b, np.ndarray) else as_bytes_view(b, "buffer") for b in buffers])
         self._fill(descriptor, own, device_id, permissive)
         return self
 
@@ -583,6 +581,14 @@ class Tensor:
     def __dir__(self) -> list[str]:
         return [name for name in object.__dir__(self) if name not in _ACCESSOR_NAMES or hasattr(self, name)]
 
+
+# Slots are set through their descriptors: the class forbids assignment, and this way is the fastest.
+_set_descriptor = Tensor._descriptor.__set__  # type: ignore[attr-defined]
+_set_buffers = Tensor._buffers.__set__  # type: ignore[attr-defined]
+_set_device_id = Tensor._device_id.__set__  # type: ignore[attr-defined]
+_set_permissive = Tensor._permissive.__set__  # type: ignore[attr-defined]
+_set_checked = Tensor._checked.__set__  # type: ignore[attr-defined]
+_set_borrowed = Tensor._borrowed.__set__  # type: ignore[attr-defined]
 
 _ACCESSOR_NAMES = frozenset(
     "nnz values indices col_indices row_ptr row_indices col_ptr page_pool block_table seq_ptr mode_order".split()

@@ -1,0 +1,88 @@
+"""A short way for the commonest descriptor: row-major, one CPU buffer, no sections, version 1.0.
+
+Such descriptors have a fixed make-up for each rank, so one ``struct`` call reads them.  Whatever is not exactly as
+expected goes the general way, which knows how to say what is wrong.
+
+Format: descriptor.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from hurray.descriptor.model import BufferHandle, Descriptor
+from hurray.devices import CPU
+from hurray.dtypes.table import ALL_DTYPES
+from hurray.layouts.row_major import RowMajorLayout
+
+__all__ = ["decode_plain"]
+
+_DTYPES = {dtype.tag: dtype for dtype in ALL_DTYPES}
+_ROW_MAJOR = RowMajorLayout()
+_DYNAMIC = 2**64 - 1
+_MAX_PLAIN_RANK = 8
+# magic, major, minor, length, flags, type, layout, rank | shape | byte_offset, count | one handle
+_PLAIN = [struct.Struct(f"<4sBBIIBBI{rank}QQBQIBBBB") for rank in range(_MAX_PLAIN_RANK + 1)]
+_BY_LENGTH = {kind.size: (rank, kind.unpack_from) for rank, kind in enumerate(_PLAIN)}
+_ALIGNMENTS = frozenset(1 << k for k in range(32))
+_HANDLES: dict[tuple[int, int], BufferHandle] = {}
+_MAX_HANDLES = 4096
+
+# Setting slots through their descriptors costs a third of a frozen dataclass's constructor.
+_FIELDS = (
+    "quantization", "shard", "statistics", "extension_type", "member_role", "opaque_flags",
+)  # fmt: skip
+_set_none = [getattr(Descriptor, name).__set__ for name in _FIELDS]
+_set_dtype = Descriptor.dtype.__set__  # type: ignore[attr-defined]
+_set_shape = Descriptor.shape.__set__  # type: ignore[attr-defined]
+_set_layout = Descriptor.layout.__set__  # type: ignore[attr-defined]
+_set_handles = Descriptor.buffer_handles.__set__  # type: ignore[attr-defined]
+_set_offset = Descriptor.byte_offset.__set__  # type: ignore[attr-defined]
+_set_version = Descriptor.version.__set__  # type: ignore[attr-defined]
+_set_trailing = Descriptor.trailing.__set__  # type: ignore[attr-defined]
+
+
+def decode_plain(data: bytes | bytearray | memoryview) -> Descriptor | None:
+    """Decode a plain descriptor, or return None when it is anything else (a broken one included)."""
+    if len(data) < 45:
+        return None
+    found = _BY_LENGTH.get(data[6] | data[7] << 8 | data[8] << 16 | data[9] << 24)
+    if found is None:
+        return None
+    rank, unpack = found
+    try:
+        fields = unpack(data)
+    except struct.error:
+        return None
+    magic, major, minor, _, flags, type_tag, layout_tag, wire_rank = fields[:8]
+    offset, count, size, alignment, device, sync, memory, reserved = fields[-8:]
+    dtype = _DTYPES.get(type_tag)
+    if (
+        magic != b"HRRY"
+        or dtype is None
+        or (major, minor, flags, layout_tag, wire_rank, count) != (1, 0, 0, 1, rank, 1)
+        or (device, sync, memory, reserved) != (0, 0, 0, 0)
+        or alignment not in _ALIGNMENTS
+        or (size and alignment < 64)
+        or offset > size
+    ):
+        return None
+    shape = fields[8:-8]
+    if _DYNAMIC in shape:
+        return None
+    handle = _HANDLES.get((size, alignment))
+    if handle is None:
+        if len(_HANDLES) >= _MAX_HANDLES:
+            _HANDLES.clear()
+        handle = _HANDLES[size, alignment] = BufferHandle(size, alignment, CPU, "producer_synced")
+    d = object.__new__(Descriptor)
+    _set_dtype(d, dtype)
+    _set_shape(d, shape)
+    _set_layout(d, _ROW_MAJOR)
+    _set_handles(d, (handle,))
+    _set_offset(d, offset)
+    _set_version(d, (1, 0))
+    _set_trailing(d, b"")
+    for set_none in _set_none:
+        set_none(d, None)
+    return d
