@@ -95,9 +95,9 @@ if TYPE_CHECKING:
         zeros,
         zeros_like,
     )
-    from hurray.tensor.capsule import from_hurray, from_hurray_buffer
     from hurray.tensor.composite import Composite
     from hurray.tensor.display import get_print_options, print_options, set_print_options
+    from hurray.tensor.native import from_hurray, from_hurray_buffer
     from hurray.tensor.tensor import Tensor
 
 __version__ = "0.1.0"
@@ -188,9 +188,9 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "zeros",
         "zeros_like",
     ),
-    "hurray.tensor.capsule": ("from_hurray", "from_hurray_buffer"),
     "hurray.tensor.composite": ("Composite",),
     "hurray.tensor.display": ("get_print_options", "print_options", "set_print_options"),
+    "hurray.tensor.native": ("from_hurray", "from_hurray_buffer"),
     "hurray.tensor.tensor": ("Tensor",),
 }
 _NAMES: dict[str, str] = {name: module for module, names in _MODULES.items() for name in names}

@@ -388,8 +388,8 @@ def from_dlpack(x: Any, *, device: Any = None, copy: bool | None = None) -> Tens
     """
     if device is not None and not (isinstance(device, Device) and device.tag == 0 or device in ("cpu", (1, 0))):
         raise UnsupportedError(f"from_dlpack gives CPU tensors, not tensors on {device!r}")
-    codes, dtype = import_dlpack(x, copy=copy)
-    if dtype.is_sub_byte or copy:
+    codes, dtype, is_copy = import_dlpack(x, copy=copy)
+    if dtype.is_sub_byte or (copy and not is_copy):
         if copy is False:
             raise CopyRequiredError(f"{dtype} elements must be packed, which needs a copy")
         return from_codes(codes.copy(order="C"), dtype)
