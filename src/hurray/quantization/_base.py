@@ -32,7 +32,7 @@ UNSET_INDEX = 0xFFFFFFFF
 class ParamSpec(NamedTuple):
     """One parameter buffer: its index in the buffer table, its role, and its exact size in bytes."""
 
-    index: int
+    index: int  # type: ignore[assignment]  # a field hides tuple.index
     role: str
     n_bytes: int
 
