@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from hurray.api import load, load_kv, open, save, verify
     from hurray.container.reader import File
     from hurray.container.writer import Writer
+    from hurray.conversion import convert
     from hurray.descriptor.model import MIN_BUFFER_ALIGNMENT, PAGE_ALIGNMENT, BufferHandle, Descriptor
     from hurray.descriptor.sections import ExtensionType, Shard, Statistics
     from hurray.devices import Device
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
         StreamError,
         UnsupportedError,
     )
+    from hurray.interop.npz import from_npy, from_npz, to_npy, to_npz
+    from hurray.interop.safetensors import from_safetensors, to_safetensors
     from hurray.interop.scipy import from_scipy, to_scipy
     from hurray.interop.torch import from_torch, to_torch
     from hurray.layouts import (
@@ -107,6 +110,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "hurray.api": ("load", "load_kv", "open", "save", "verify"),
     "hurray.container.reader": ("File",),
     "hurray.container.writer": ("Writer",),
+    "hurray.conversion": ("convert",),
     "hurray.descriptor.model": ("MIN_BUFFER_ALIGNMENT", "PAGE_ALIGNMENT", "BufferHandle", "Descriptor"),
     "hurray.descriptor.sections": ("ExtensionType", "Shard", "Statistics"),
     "hurray.devices": ("Device",),
@@ -137,6 +141,8 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "StreamError",
         "UnsupportedError",
     ),
+    "hurray.interop.npz": ("from_npy", "from_npz", "to_npy", "to_npz"),
+    "hurray.interop.safetensors": ("from_safetensors", "to_safetensors"),
     "hurray.interop.scipy": ("from_scipy", "to_scipy"),
     "hurray.interop.torch": ("from_torch", "to_torch"),
     "hurray.layouts": (
@@ -214,6 +220,10 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
+    "MIN_BUFFER_ALIGNMENT",
+    "MXFP",
+    "NF4",
+    "PAGE_ALIGNMENT",
     "BlockPagedLayout",
     "BufferError",
     "BufferHandle",
@@ -237,11 +247,7 @@ __all__ = [
     "InvalidDescriptorError",
     "Layout",
     "Limits",
-    "MIN_BUFFER_ALIGNMENT",
-    "MXFP",
     "MortonLayout",
-    "NF4",
-    "PAGE_ALIGNMENT",
     "PerBlockAffine",
     "PerChannelAffine",
     "PerTensorAffine",
@@ -267,6 +273,7 @@ __all__ = [
     "bfloat16",
     "bool",
     "buffer_size_bytes",
+    "convert",
     "decode_quantization",
     "device",
     "dtype",
@@ -279,16 +286,19 @@ __all__ = [
     "from_dlpack",
     "from_hurray",
     "from_hurray_buffer",
+    "from_npy",
+    "from_npz",
     "from_numpy",
+    "from_safetensors",
     "from_scipy",
     "from_torch",
     "full",
     "full_like",
     "get_print_options",
+    "int8",
     "int16",
     "int32",
     "int64",
-    "int8",
     "layout_tag_kind",
     "linspace",
     "load",
@@ -300,12 +310,15 @@ __all__ = [
     "save",
     "set_print_options",
     "sparse_coo",
+    "to_npy",
+    "to_npz",
+    "to_safetensors",
     "to_scipy",
     "to_torch",
+    "uint8",
     "uint16",
     "uint32",
     "uint64",
-    "uint8",
     "verify",
     "zeros",
     "zeros_like",
