@@ -1,0 +1,227 @@
+"""Where a stream's bytes come from: one way to read for paths, descriptors, sockets, file objects and memory.
+
+Format: streams, byte stream.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import select
+import socket
+from typing import Any, Protocol
+
+from hurray.errors import FileError
+from hurray.sources._base import check_binary
+from hurray.tensor.forming import as_bytes_view
+
+__all__ = ["Inlet", "open_inlet"]
+
+
+class Inlet(Protocol):
+    """A place to read bytes from."""
+
+    def read_into(self, room: memoryview) -> int:
+        """Fill the front of ``room`` with at least one byte, as many as are at hand; 0 at the end of the input."""
+
+    def close(self) -> None:
+        """Let go of the place; what the caller gave stays open."""
+
+
+class _Memory:
+    def __init__(self, data: memoryview) -> None:
+        self._data = data
+        self._at = 0
+
+    def read_into(self, room: memoryview) -> int:
+        n = min(len(room), len(self._data) - self._at)
+        room[:n] = self._data[self._at : self._at + n]
+        self._at += n
+        return n
+
+    def close(self) -> None:
+        self._data = memoryview(b"")
+        self._at = 0
+
+
+class _Raw:
+    """A file descriptor of our own, read without a buffer."""
+
+    def __init__(self, raw: io.FileIO) -> None:
+        self._raw = raw
+
+    def read_into(self, room: memoryview) -> int:
+        while (n := self._raw.readinto(room)) is None:
+            wait(self._raw, writable=False)
+        return n
+
+    def close(self) -> None:
+        self._raw.close()
+
+
+class _Socket:
+    def __init__(self, sock: Any, *, owned: bool) -> None:
+        self._sock = sock
+        self._owned = owned
+
+    def read_into(self, room: memoryview) -> int:
+        while True:
+            try:
+                return self._sock.recv_into(room)  # type: ignore[no-any-return]
+            except BlockingIOError:
+                wait(self._sock, writable=False)
+
+    def close(self) -> None:
+        if self._owned:
+            self._sock.close()
+
+
+class _FileObject:
+    def __init__(self, file: Any) -> None:
+        self._file = file
+
+    def read_into(self, room: memoryview) -> int:
+        while (n := self._file.readinto(room)) is None:
+            wait(self._file, writable=False)
+        return n  # type: ignore[no-any-return]
+
+    def close(self) -> None:
+        """The file object belongs to the caller."""
+
+
+class _Readable:
+    """An object with nothing but ``read(n)``."""
+
+    #: bytes asked for at once, since they come in an object of their own
+    _MOST = 1 << 20
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+
+    def read_into(self, room: memoryview) -> int:
+        data = self._file.read(min(len(room), self._MOST))
+        if isinstance(data, str):
+            raise TypeError("the source gives text; open it in binary mode")
+        if len(data) > len(room):
+            raise FileError(f"the source gave {len(data)} bytes when at most {len(room)} were asked for")
+        room[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        """The object belongs to the caller."""
+
+
+def open_inlet(source: Any) -> Inlet:
+    """Return the inlet for whatever a stream may be read from.
+
+    Raises
+    ------
+    FileError
+        The path cannot be opened, or the object is closed.
+    TypeError
+        Nothing can be read from the object.
+    """
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        return _Memory(memoryview(as_bytes_view(source, "the stream")))
+    if isinstance(source, (str, os.PathLike)):
+        return _Raw(open_raw(source, "rb"))
+    if hasattr(source, "recv_into"):
+        # A plain socket is duplicated like any descriptor; one with a layer on top (TLS) has to be read through itself.
+        plain = type(source) is socket.socket
+        return _Socket(duplicate(source, source.dup) if plain else source, owned=plain)
+    refuse_text_layer(source)
+    if isinstance(source, (io.FileIO, io.BufferedReader, io.BufferedRandom)):
+        found = _duplicated_file(source)
+        if found is not None:
+            return found
+    # A file object may keep bytes of its own or decode them, so its descriptor is only the second choice.
+    if hasattr(source, "readinto"):
+        return _FileObject(source)
+    number = file_number(source)
+    if number is not None:
+        return _Raw(io.FileIO(duplicate(source, lambda: os.dup(number)), "rb"))
+    if hasattr(source, "read"):
+        return _Readable(source)
+    try:
+        return _Memory(memoryview(as_bytes_view(source, "the stream")))
+    except TypeError:
+        raise TypeError(
+            f"a stream is read from a path, a bytes-like object, a socket or a binary file, not {type(source).__name__}"
+        ) from None
+
+
+def _duplicated_file(source: Any) -> Inlet | None:
+    """Return an inlet over a duplicate of a file's descriptor, or None where its buffer might hold bytes already."""
+    number = file_number(source)
+    if number is None:
+        return None
+    if not isinstance(source, io.FileIO):
+        if not source.seekable():
+            return None
+        if source.writable():
+            source.flush()
+        os.lseek(number, source.tell(), os.SEEK_SET)
+    return _Raw(io.FileIO(duplicate(source, lambda: os.dup(number)), "rb"))
+
+
+def refuse_text_layer(target: Any) -> None:
+    """Refuse text files that have no descriptor under them."""
+    if isinstance(target, io.TextIOBase) and file_number(target) is not None:
+        return
+    check_binary(target)
+
+
+def open_raw(path: Any, mode: str) -> io.FileIO:
+    """Open a path without a buffer.
+
+    Raises
+    ------
+    FileError
+        The system refuses; its errno and the file's name are kept.
+    """
+    name = os.fsdecode(path)
+    try:
+        return io.FileIO(path, mode)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise FileError(
+            f"could not open {name}: {reason}", errno=getattr(error, "errno", None), filename=name
+        ) from error
+
+
+def file_number(target: Any) -> int | None:
+    """Return an object's file descriptor, or None when it has none.
+
+    Raises
+    ------
+    FileError
+        The object is closed.
+    """
+    get = getattr(target, "fileno", None)
+    if get is None:
+        return None
+    try:
+        number = get()
+    except io.UnsupportedOperation:
+        return None
+    except (OSError, ValueError) as error:
+        raise FileError(f"{type(target).__name__} cannot be used: {error}") from error
+    return number if isinstance(number, int) and number >= 0 else None
+
+
+def duplicate(target: Any, dup: Any) -> Any:
+    """Return what ``dup`` gives, naming ``target`` when it fails."""
+    try:
+        return dup()
+    except OSError as error:
+        raise FileError(f"{type(target).__name__} cannot be used: {error}", errno=error.errno) from error
+
+
+def wait(target: Any, *, writable: bool) -> None:
+    """Block until a non-blocking descriptor is ready."""
+    if not hasattr(select, "poll"):
+        select.select(*(([], [target], []) if writable else ([target], [], [])))
+        return
+    poll = select.poll()
+    poll.register(target, select.POLLOUT if writable else select.POLLIN)
+    poll.poll()

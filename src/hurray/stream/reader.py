@@ -1,0 +1,133 @@
+"""Tensors off a stream, each as soon as its last byte has arrived.
+
+Format: streams, byte stream.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from types import TracebackType
+from typing import Any, Self
+
+from hurray.errors import HurrayError
+from hurray.stream.inlets import Inlet, open_inlet
+from hurray.stream.outlets import as_file_error
+from hurray.stream.parser import StreamParser, limits_from
+from hurray.tensor.composite import Composite
+from hurray.tensor.tensor import Tensor
+
+__all__ = ["StreamReader"]
+
+
+class StreamReader:
+    """Iterate over the tensors and composites of a stream.
+
+    An item is handed over when its last byte has arrived, and nothing behind it is taken from the transport.  Payload
+    goes straight from the transport into buffers of its own, aligned to 64 bytes.
+
+    Parameters
+    ----------
+    source : path, bytes-like, socket, object with ``fileno()``, or binary file object
+        A descriptor is duplicated where it can be read directly, so the caller may close his own; other file objects are
+        used as they are.
+    max_descriptor_bytes : int, optional
+        Longest descriptor accepted (default 16 MiB).
+    max_buffer_bytes : int, optional
+        Largest buffer accepted (default: no bound; memory grows with what has arrived, not with what is announced).
+    max_composite_depth : int, optional
+        Most composite heads on a path (default 8, the format's bound).
+    cross_machine : bool
+        Refuse tensors whose sync mode is not ``producer_synced``.
+    permissive : bool
+        Hand over what a strict reader refuses but can carry: unknown layouts and schemes, and the members of composites
+        that break a rule or are torn.
+
+    Raises
+    ------
+    FileError
+        The source cannot be opened, or the transport fails.
+    StreamError
+        The stream ends inside a tensor or a composite, or breaks a limit.
+    InvalidDescriptorError
+        A descriptor or a composite breaks a rule of the format.
+    BufferError
+        A buffer is too small for its tensor.
+
+    Examples
+    --------
+    >>> import hurray
+    >>> writer = hurray.StreamWriter()
+    >>> writer.write(hurray.ones([2, 2]))
+    >>> with hurray.StreamReader(writer.getvalue()) as reader:
+    ...     for tensor in reader:
+    ...         print(tensor.shape, tensor.dtype)
+    (2, 2) float64
+
+    Format: streams, byte stream.
+    """
+
+    def __init__(
+        self,
+        source: Any,
+        *,
+        max_descriptor_bytes: int | None = None,
+        max_buffer_bytes: int | None = None,
+        max_composite_depth: int | None = None,
+        cross_machine: bool = False,
+        permissive: bool = False,
+    ) -> None:
+        self._parser = StreamParser(
+            limits=limits_from(max_descriptor_bytes, max_buffer_bytes, max_composite_depth),
+            permissive=permissive,
+            cross_machine=cross_machine,
+        )
+        self._ready: deque[Tensor | Composite] = deque()
+        self._inlet: Inlet | None = open_inlet(source)
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Tensor | Composite:
+        while not self._ready:
+            if self._inlet is None:
+                raise StopIteration
+            self._step(self._inlet)
+        return self._ready.popleft()
+
+    def _step(self, inlet: Inlet) -> None:
+        """Take what is at hand, up to the end of the tensor at most."""
+        try:
+            n = inlet.read_into(self._parser.wanted())
+            if n:
+                self._ready.extend(self._parser.advance(n))
+                return
+            self._ready.extend(self._parser.eof())
+        except TimeoutError:
+            # Nothing was lost: the caller may go on iterating.
+            raise
+        except HurrayError:
+            self._stop()
+            raise
+        except (OSError, ValueError) as error:
+            self._stop()
+            cause = error if isinstance(error, OSError) else OSError(str(error))
+            raise as_file_error(cause, "reading") from error
+        self._stop()
+
+    def _stop(self) -> None:
+        if self._inlet is not None:
+            inlet, self._inlet = self._inlet, None
+            inlet.close()
+
+    def close(self) -> None:
+        """Let go of the source; the reader is then exhausted."""
+        self._ready.clear()
+        self._stop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
