@@ -329,6 +329,15 @@ class Layout:
             An invariant of the layout is broken; the first offending position is named.
         """
 
+    def check_writable(self) -> None:
+        """Refuse fields that the format takes on reading but that writers may not produce.
+
+        Raises
+        ------
+        InvalidDescriptorError
+            The fields may not be written.
+        """
+
     # Elements
 
     def view(self, payload: Payload) -> Codes | None:

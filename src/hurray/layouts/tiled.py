@@ -146,7 +146,6 @@ class TiledLayout(SeparableLayout):
         return cls(tile, outer, inner, outer_strides, inner_strides, inner_tiled)
 
     def write_fields(self, w: Writer) -> None:
-        self._check_nesting()
         for level in self._levels():
             w.u64s(level.tile_shape)
             w.u8(_INNER_TAGS[level.outer_layout])
@@ -171,7 +170,7 @@ class TiledLayout(SeparableLayout):
             levels.append(inner)
         return levels
 
-    def _check_nesting(self) -> None:
+    def check_writable(self) -> None:
         """Refuse inner tiles that do not divide the tile around them: the stored blocks would overlap."""
         levels = self._levels()
         for outer, inner in itertools.pairwise(levels):
@@ -231,7 +230,7 @@ class TiledLayout(SeparableLayout):
         return tile_kernels.axis_offsets(index, tiles, [step[axis] for step in self._steps(shape)])
 
     def read(self, payload: Payload, region: Region) -> Codes:
-        self._check_nesting()
+        self.check_writable()
         require(self, payload)
         shape = payload.shape
         out_shape = region_shape(region)
@@ -261,7 +260,7 @@ class TiledLayout(SeparableLayout):
             raise TypeError("layout 'tiled' needs a tile_shape to write with")
         layout = cls(**options)
         layout.validate_against_shape(codes.shape)
-        layout._check_nesting()
+        layout.check_writable()
         low, high = layout._extent(codes.shape)
         if low < 0:
             raise UnsupportedError(

@@ -16,6 +16,7 @@ from hurray.dtypes.match import codes_to_numpy
 from hurray.dtypes.table import ALL_DTYPES
 from hurray.errors import BufferError, CopyRequiredError, InvalidDescriptorError, UnsupportedError
 from hurray.kernels.float128 import float128_to_float64
+from hurray.kernels.minifloat import decode as decode_minifloat
 from hurray.layouts._base import Codes, Payload, n_elements
 from hurray.layouts._region import Region, full_region, index_view, region_shape, region_size
 from hurray.layouts._sparse import SparseLayout, code_is_nonzero
@@ -81,6 +82,8 @@ def check_content(t: Tensor, payload: Payload) -> None:
     if t._checked or t._permissive:
         return
     t.layout.validate(payload)
+    if isinstance(t.layout, SparseLayout):
+        check_codes(t, t.layout.values(payload))
     t._checked = True
 
 
@@ -138,8 +141,14 @@ def check_codes(t: Tensor, codes: Codes) -> None:
         raise InvalidDescriptorError(f"{t.dtype} element {at} holds the reserved code {int(codes[at]):#04x}")
 
 
-def as_values(t: Tensor, codes: Codes) -> Array:
-    """Return codes as the NumPy array of their values (float128: as float64)."""
+def as_values(t: Tensor, codes: Codes, *, filled: bool = False) -> Array:
+    """Return codes as the NumPy array of their values (float128: as float64).
+
+    ``filled`` says that zeros were filled in for what a sparse layout does not store.  float8_e8m0 has no zero, so
+    such arrays are float32.
+    """
+    if filled and t.dtype.name == "float8_e8m0":
+        return np.where(codes == 0, np.float32(0), decode_minifloat(codes, "float8_e8m0"))
     check_codes(t, codes)
     if t.dtype.name == "float128":
         raw = np.ascontiguousarray(codes)[..., None].view(np.uint8)
@@ -177,7 +186,7 @@ def to_numpy(
     codes, shared = codes_of(t, payload_of(t, sequence_lengths))
     if copy is False and not shared:
         raise CopyRequiredError(f"layout {t.layout.name!r} must be put in order, which needs a copy")
-    values = as_values(t, codes)
+    values = as_values(t, codes, filled=t.layout.is_sparse)
     shared = shared and not t.dtype.is_sub_byte and t.dtype.name != "float128"
     if wanted is not None and wanted != values.dtype:
         if copy is False:
@@ -192,7 +201,7 @@ def read_region(
     """Return the values of a region as a dense array, written into ``out`` where it is given."""
     _refuse_quantized(t)
     codes, _ = codes_of(t, payload_of(t, sequence_lengths), region)
-    values = as_values(t, codes)
+    values = as_values(t, codes, filled=t.layout.is_sparse)
     if out is None:
         return values
     if out.shape != values.shape:
@@ -242,7 +251,7 @@ def lookup(t: Tensor, coords: Any) -> Array:
     wanted = _as_coords(coords, shape)
     payload = payload_of(t)
     check_content(t, payload)
-    return as_values(t, lookup_codes(t, payload, wanted))
+    return as_values(t, lookup_codes(t, payload, wanted), filled=t.layout.is_sparse)
 
 
 def lookup_codes(t: Tensor, payload: Payload, coords: NDArray[np.int64]) -> Codes:

@@ -176,9 +176,10 @@ def test_inner_tiles_that_do_not_divide_are_refused() -> None:
     with pytest.raises(InvalidDescriptorError, match="divide"):
         TiledLayout.encode(np.zeros(4, np.uint8), 8, **layout.encode_options())
     with pytest.raises(InvalidDescriptorError, match="divide"):
-        wire(layout)
+        layout.check_writable()
     data = bytes.fromhex("0400000000000000 01040000 0300000000000000 01010000")
     assert TiledLayout.parse_fields(Reader(data), (4,)) == layout
+    assert wire(layout) == data
 
 
 @pytest.mark.parametrize("bits", [1, 2, 4, 6, 8, 32, 128])
