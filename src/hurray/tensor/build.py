@@ -27,6 +27,7 @@ from hurray.tensor.foreign import foreign
 from hurray.tensor.tensor import Tensor, as_shape
 
 __all__ = [
+    "adopt_codes",
     "aligned_allocator",
     "aligned_empty",
     "arange",
@@ -389,7 +390,23 @@ def from_dlpack(x: Any, *, device: Any = None, copy: bool | None = None) -> Tens
     if device is not None and not (isinstance(device, Device) and device.tag == 0 or device in ("cpu", (1, 0))):
         raise UnsupportedError(f"from_dlpack gives CPU tensors, not tensors on {device!r}")
     codes, dtype, is_copy = import_dlpack(x, copy=copy)
-    if dtype.is_sub_byte or (copy and not is_copy):
+    return adopt_codes(codes, dtype, copy=None if is_copy else copy)
+
+
+def adopt_codes(codes: Codes, dtype: Dtype, *, copy: bool | None = None) -> Tensor:
+    """Return a tensor over an array of codes, whose memory is shared where the format can express it.
+
+    Parameters
+    ----------
+    codes : ndarray of ``dtype.storage``
+        Any order and strides; 1 to 6 bit types one byte an element.
+
+    Raises
+    ------
+    CopyRequiredError
+        ``copy=False``, but a copy is needed.
+    """
+    if dtype.is_sub_byte or copy:
         if copy is False:
             raise CopyRequiredError(f"{dtype} elements must be packed, which needs a copy")
         return from_codes(codes.copy(order="C"), dtype)

@@ -34,7 +34,7 @@ def reduce_tensor(tensor: Tensor, protocol: int) -> tuple[Callable[..., Any], tu
     source = tensor.to_layout("row_major") if tensor._borrowed else tensor
     buffers: tuple[Any, ...]
     if protocol >= 5:
-        buffers = tuple(pickle.PickleBuffer(memoryview(b)) for b in source._buffers)
+        buffers = tuple(pickle.PickleBuffer(b) for b in source._buffers)  # type: ignore[arg-type]
     else:
         buffers = tuple(b.tobytes() for b in source._buffers)
     descriptor = encode_descriptor(source.descriptor)
