@@ -123,15 +123,19 @@ class SparseLayout(Layout):
     def convert(self, payload: Payload, target: type[SparseLayout], **options: Any) -> Encoded:
         """Store the same elements, explicit zeros included, in another sparse layout.
 
-        ``options`` are the target's; the coordinates are checked on the way, so this needs no ``validate`` first.
+        ``options`` are the target's. Every invariant is checked on the way, so this needs no ``validate`` first.
 
         Raises
         ------
         InvalidDescriptorError
-            A coordinate occurs twice or lies outside the shape, or the target cannot describe the shape.
+            An invariant is broken, or the target cannot describe the shape.
         """
+        self.validate(payload)
+        return self._convert_checked(payload, target, options)
+
+    def _convert_checked(self, payload: Payload, target: type[SparseLayout], options: dict[str, Any]) -> Encoded:
         coords, codes = self.stored(payload)
-        return target.from_coords(coords, codes, payload.shape, payload.bits, **options)
+        return target._encode_coords(coords.view(np.uint64), codes, payload.shape, payload.bits, options)
 
     def _encoded(self, built: Build, payload: Payload) -> Encoded:
         # Values that stay in place are shared as they are, whatever their packing.

@@ -73,6 +73,20 @@ class CooLayout(SparseLayout):
         return self._sized([("indices", self.nnz * len(shape))], bits, byte_offset)
 
     def validate(self, payload: Payload) -> None:
+        self._check_cheaply(payload)
+        if not self.is_sorted:
+            coords = self._coords(payload)
+            at = ordering.first_duplicate(coords, payload.shape)
+            if at >= 0:
+                raise InvalidDescriptorError(f"coo indices[{at}] {_shown(coords, at)} repeats an earlier coordinate")
+
+    def convert(self, payload: Payload, target: type[SparseLayout], **options: Any) -> Encoded:
+        # Every target has to sort what is not sorted, and meets repeated coordinates then.
+        self._check_cheaply(payload)
+        return self._convert_checked(payload, target, options)
+
+    def _check_cheaply(self, payload: Payload) -> None:
+        """Check every invariant but the one that takes sorting."""
         self._check_count(payload.shape)
         self._check_values(payload)
         coords = self._coords(payload)
@@ -89,10 +103,6 @@ class CooLayout(SparseLayout):
                 raise InvalidDescriptorError(
                     f"coo indices[{at}] {here} {fault} the entry before it, although is_sorted promises ascending order"
                 )
-            return
-        at = ordering.first_duplicate(coords, payload.shape)
-        if at >= 0:
-            raise InvalidDescriptorError(f"coo indices[{at}] {_shown(coords, at)} repeats an earlier coordinate")
 
     def stored(self, payload: Payload) -> tuple[I64, Codes]:
         return self._coords(payload).view(np.int64), self.values(payload)

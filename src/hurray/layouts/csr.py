@@ -103,10 +103,9 @@ class CompressedLayout(SparseLayout):
         ptr, indices = self.arrays(payload)
         return pointers.find(ptr, indices, coords[:, self.major], coords[:, 1 - self.major].view(np.uint64))
 
-    def convert(self, payload: Payload, target: type[SparseLayout], **options: Any) -> Encoded:
+    def _convert_checked(self, payload: Payload, target: type[SparseLayout], options: dict[str, Any]) -> Encoded:
         if target is not self.transposed or options:
-            return SparseLayout.convert(self, payload, target, **options)
-        self.validate(payload)
+            return SparseLayout._convert_checked(self, payload, target, options)
         ptr, indices = self.arrays(payload)
         n_minor = payload.shape[1 - self.major]
         check_ptr_entries(n_minor + 1, target.name)

@@ -119,7 +119,8 @@ def test_sizes_and_fields() -> None:
     assert [s.n_bytes for s in CscLayout(5).specs(SHAPE, 128)] == [80, 40, 48]
     assert [s.role for s in CscLayout(5).specs(SHAPE, 8)] == ["values", "row_indices", "col_ptr"]
     assert repr(CsrLayout(nnz=4)) == "CsrLayout(nnz=4)"
-    assert CsrLayout(4) != CscLayout(4)
+    layouts: list[Any] = [CsrLayout(4), CscLayout(4)]
+    assert layouts[0] != layouts[1]
     assert CsrLayout(4).buffer_count == 3
     w = Writer()
     CscLayout(300).write_fields(w)
