@@ -74,9 +74,12 @@ if TYPE_CHECKING:
         PerBlockAffine,
         PerChannelAffine,
         PerTensorAffine,
+        RECIPES,
+        Recipe,
         Scheme,
         decode_quantization,
     )
+    from hurray.stream.parser import StreamParser
     from hurray.stream.reader import StreamReader
     from hurray.stream.writer import StreamWriter
     from hurray.tensor.build import (
@@ -101,6 +104,9 @@ if TYPE_CHECKING:
     from hurray.tensor.composite import Composite
     from hurray.tensor.display import get_print_options, print_options, set_print_options
     from hurray.tensor.native import from_hurray, from_hurray_buffer
+    from hurray.tensor.sharding import assemble, shard
+    from hurray.tensor.quantize import QuantizationError, quantization_error, quantize
+    from hurray.tensor.statistics import compute_statistics
     from hurray.tensor.tensor import Tensor
 
 __version__ = "0.1.0"
@@ -170,9 +176,12 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "PerBlockAffine",
         "PerChannelAffine",
         "PerTensorAffine",
+        "RECIPES",
+        "Recipe",
         "Scheme",
         "decode_quantization",
     ),
+    "hurray.stream.parser": ("StreamParser",),
     "hurray.stream.reader": ("StreamReader",),
     "hurray.stream.writer": ("StreamWriter",),
     "hurray.tensor.build": (
@@ -197,11 +206,14 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "hurray.tensor.composite": ("Composite",),
     "hurray.tensor.display": ("get_print_options", "print_options", "set_print_options"),
     "hurray.tensor.native": ("from_hurray", "from_hurray_buffer"),
+    "hurray.tensor.sharding": ("assemble", "shard"),
+    "hurray.tensor.quantize": ("QuantizationError", "quantization_error", "quantize"),
+    "hurray.tensor.statistics": ("compute_statistics",),
     "hurray.tensor.tensor": ("Tensor",),
 }
 _NAMES: dict[str, str] = {name: module for module, names in _MODULES.items() for name in names}
 #: public submodules
-_SUBMODULES = ("device", "dtype")
+_SUBMODULES = ("aio", "device", "dtype")
 
 
 def __getattr__(name: str) -> Any:
@@ -220,10 +232,6 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
-    "MIN_BUFFER_ALIGNMENT",
-    "MXFP",
-    "NF4",
-    "PAGE_ALIGNMENT",
     "BlockPagedLayout",
     "BufferError",
     "BufferHandle",
@@ -247,17 +255,25 @@ __all__ = [
     "InvalidDescriptorError",
     "Layout",
     "Limits",
+    "MIN_BUFFER_ALIGNMENT",
+    "MXFP",
     "MortonLayout",
+    "NF4",
+    "PAGE_ALIGNMENT",
     "PerBlockAffine",
     "PerChannelAffine",
     "PerTensorAffine",
     "PrivateExtensionLayout",
     "ProtocolError",
+    "QuantizationError",
+    "RECIPES",
+    "Recipe",
     "RowMajorLayout",
     "Scheme",
     "Shard",
     "Statistics",
     "StreamError",
+    "StreamParser",
     "StreamReader",
     "StreamWriter",
     "StridedLayout",
@@ -267,12 +283,15 @@ __all__ = [
     "UnsupportedError",
     "Writer",
     "__version__",
+    "aio",
     "aligned_allocator",
     "arange",
     "asarray",
+    "assemble",
     "bfloat16",
     "bool",
     "buffer_size_bytes",
+    "compute_statistics",
     "convert",
     "decode_quantization",
     "device",
@@ -295,10 +314,10 @@ __all__ = [
     "full",
     "full_like",
     "get_print_options",
-    "int8",
     "int16",
     "int32",
     "int64",
+    "int8",
     "layout_tag_kind",
     "linspace",
     "load",
@@ -307,18 +326,21 @@ __all__ = [
     "ones_like",
     "open",
     "print_options",
+    "quantization_error",
+    "quantize",
     "save",
     "set_print_options",
+    "shard",
     "sparse_coo",
     "to_npy",
     "to_npz",
     "to_safetensors",
     "to_scipy",
     "to_torch",
-    "uint8",
     "uint16",
     "uint32",
     "uint64",
+    "uint8",
     "verify",
     "zeros",
     "zeros_like",

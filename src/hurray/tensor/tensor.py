@@ -21,7 +21,7 @@ from hurray.layouts._base import Layout, as_int
 from hurray.layouts._region import Region
 from hurray.layouts.row_major import RowMajorLayout
 from hurray.quantization._base import Scheme, UnknownScheme
-from hurray.tensor import capsule, dlpack, pickling, relayout, values
+from hurray.tensor import capsule, dlpack, pickling, relayout, scheme_parts, values
 from hurray.tensor.accessors import component, level_component, missing, share_buffer
 from hurray.tensor.display import tensor_repr, tensor_str
 from hurray.tensor.foreign import foreign
@@ -508,6 +508,29 @@ class Tensor:
     def storage(self) -> Tensor:
         """Return the same tensor without its quantization section: the stored codes, sharing memory."""
         return relayout.storage(self)
+
+    def scales(self) -> Tensor:
+        """Return the scales of a quantized tensor, sharing memory.
+
+        Scalar for per-tensor, (channels,) for per-channel, (other dimensions..., blocks) for block schemes (mxfp:
+        float8_e8m0), (slots,) for block_paged.
+
+        Raises
+        ------
+        UnsupportedError
+            The tensor is not quantized.
+        """
+        return scheme_parts.scales(self)
+
+    def zero_points(self) -> Tensor | None:
+        """Return the int32 zero points of a quantized tensor in the shape of its scales, or None when symmetric.
+
+        Raises
+        ------
+        UnsupportedError
+            The tensor is not quantized.
+        """
+        return scheme_parts.zero_points(self)
 
     def dequantize(
         self, region: Any = None, *, dtype: Dtype = _FLOAT32, out: NDArray[Any] | None = None,
