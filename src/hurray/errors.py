@@ -56,7 +56,7 @@ class HurrayError(Exception):
             self.offset = offset
         if self.tensor is None and tensor is not None:
             self.tensor = tensor
-            if self.args and isinstance(self.args[-1], str) and tensor not in self.args[-1]:
+            if self.args and isinstance(self.args[-1], str) and repr(tensor) not in self.args[-1]:
                 self.args = (*self.args[:-1], f"tensor {tensor!r}: {self.args[-1]}")
         return self
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from hurray.errors import InvalidDescriptorError
+from hurray.errors import FileError, InvalidDescriptorError
 
 __all__ = ["Folding", "fold"]
 
@@ -43,7 +43,9 @@ def fold(order: Sequence[int], member_counts: Mapping[int, int], max_depth: int)
     Raises
     ------
     InvalidDescriptorError
-        A composite lacks members, or heads nest too deep.
+        Heads nest too deep.
+    FileError
+        A composite lacks members.
     """
     spans: dict[int, tuple[int, int]] = {}
     members: set[int] = set()
@@ -68,5 +70,5 @@ def fold(order: Sequence[int], member_counts: Mapping[int, int], max_depth: int)
     close(len(order))
     if stack:
         missing = stack[-1][2]
-        raise InvalidDescriptorError(f"torn composite: {missing} member(s) of a head are missing at the end of the file")
+        raise FileError(f"torn composite: {missing} member(s) of a head are missing at the end of the file")
     return Folding(order, spans, frozenset(members))

@@ -115,11 +115,13 @@ def parse_header(data: bytes, name: str) -> Header:
     """
     if data[:8] != FILE_MAGIC:
         hint = " (it is a Hurray stream: use StreamReader)" if data[:4] == TRAILER_MAGIC else ""
-        raise FileError(f"{name}: not a Hurray file: it starts with {data[:8]!r}, not {FILE_MAGIC!r}{hint}", filename=name)
+        message = f"{name}: not a Hurray file: it starts with {data[:8]!r}, not {FILE_MAGIC!r}{hint}"
+        raise FileError(message, filename=name)
     r = Reader(data, 8, HEADER_BYTES, error=FileError, what=f"{name}: file header")
     major, minor = r.u8("version_major"), r.u8("version_minor")
     if major != 1:
-        r.fail(f"container version {major}.{minor} is not supported; this library reads 1.x", field="version_major", offset=8)
+        message = f"container version {major}.{minor} is not supported; this library reads 1.x"
+        r.fail(message, field="version_major", offset=8)
     r.reserved(2)
     flags = r.u32("file_flags")
     if flags & ~(_HAS_KV | _SORTED | _HAS_CRC):
@@ -136,11 +138,11 @@ def parse_header(data: bytes, name: str) -> Header:
             f"must be a multiple of 8 and at least {HEADER_BYTES}, but is {first}",
             field="first_descriptor_offset", offset=20,
         )  # fmt: skip
-    hint = r.u64("tensor_count_hint")
+    count = r.u64("tensor_count_hint")
     r.reserved(28)
     return Header(
         has_kv=bool(flags & _HAS_KV), is_sorted=bool(flags & _SORTED), has_crc=bool(flags & _HAS_CRC),
-        alignment=alignment, first_descriptor_offset=first, tensor_count_hint=None if hint == UNKNOWN_COUNT else hint,
+        alignment=alignment, first_descriptor_offset=first, tensor_count_hint=None if count == UNKNOWN_COUNT else count,
         version=(major, minor),
     )  # fmt: skip
 
@@ -179,7 +181,8 @@ def parse_trailer(data: bytes, file_size: int, header: Header, name: str) -> Tra
     if any(data[32:36]):
         raise fail("reserved", f"reserved bytes must be 0, but hold {data[32:36].hex()}")
     if not header.has_crc and trailer.index_crc:
-        raise fail("index_crc32c", f"must be 0 when the header's checksum flag is clear, but is {trailer.index_crc:#010x}")
+        crc = trailer.index_crc
+        raise fail("index_crc32c", f"must be 0 when the header's checksum flag is clear, but is {crc:#010x}")
     if header.has_kv and trailer.kv_length == 0:
         raise fail("kv_length", "is 0, but the header's flags announce a key-value section")
     sections = [("index", trailer.index_offset, trailer.index_length, 8)]

@@ -76,8 +76,9 @@ class Index:
         return len(self._starts)
 
     def _fail(self, message: str, at: int, field: str, tensor: str | None = None) -> NoReturn:
-        error = FileError(f"{self.file_name}: index, {field} at byte {self._offset + at}: {message}", filename=self.file_name)
-        raise error.at(field=f"index.{field}", offset=self._offset + at, tensor=tensor)
+        offset = self._offset + at
+        error = FileError(f"{self.file_name}: index, {field} at byte {offset}: {message}", filename=self.file_name)
+        raise error.at(field=f"index.{field}", offset=offset, tensor=tensor)
 
     def _walk(self) -> list[int]:
         """Return where each entry starts."""
@@ -116,7 +117,8 @@ class Index:
         try:
             return raw.decode("utf-8", "strict")
         except UnicodeDecodeError as error:
-            self._fail(f"{raw[:40]!r} is not UTF-8: {error.reason}", self._starts[position], f"entries[{position}].name")
+            at = self._starts[position]
+            self._fail(f"{raw[:40]!r} is not UTF-8: {error.reason}", at, f"entries[{position}].name")
 
     def entry(self, position: int) -> Entry:
         """Return the entry at ``position`` in index order."""

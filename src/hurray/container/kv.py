@@ -201,6 +201,8 @@ def encode_kv(values: Mapping[str, Any]) -> bytes:
             raise ValueError(f"kv[{key!r}] cannot be written as UTF-8: {error.reason}") from None
         except (TypeError, ValueError) as error:
             raise type(error)(f"kv[{key!r}]: {error}") from None
+    if len(w) > _U32_MAX:
+        raise ValueError(f"all metadata together hold at most {_U32_MAX} bytes, not {len(w)}")
     return w.getvalue()
 
 

@@ -8,6 +8,7 @@ Format: file container, tensor region; trailer, what is rejected.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from typing import NamedTuple, NoReturn
 
 from hurray.container.header import align_up
@@ -82,7 +83,8 @@ def place_buffers(entry: Entry, descriptor: Descriptor, region: Region) -> list[
     start, length = entry.data_offset, entry.data_length
     if descriptor.is_head:
         if length:
-            _fail(entry, region, "index.data_length", f"a composite head has no data, but the index says {length} bytes", start)
+            message = f"a composite head has no data, but the index says {length} bytes"
+            _fail(entry, region, "index.data_length", message, start)
         return []
     if start % region.alignment:
         _fail(entry, region, "index.data_offset", f"must be a multiple of {region.alignment}, but is {start}", start)
@@ -124,7 +126,7 @@ def extents(entry: Entry, places: Iterable[tuple[int, int]]) -> Iterator[Extent]
 def find_overlap(occupied: list[Extent]) -> tuple[Extent, Extent] | None:
     """Return two extents that share bytes, or None."""
     occupied.sort()
-    for before, after in zip(occupied, occupied[1:], strict=False):
+    for before, after in pairwise(occupied):
         if after.start < before.end:
             return before, after
     return None

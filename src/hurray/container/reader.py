@@ -8,38 +8,43 @@ Format: file container.
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
+from hurray.container.checks import check_indices, missing_tensor
 from hurray.container.fold import Folding, fold
-from hurray.container.header import HEADER_BYTES, TRAILER_BYTES, Header, Trailer, crc32c, parse_header, parse_trailer
-from hurray.container.index import Entry, Index
+from hurray.container.frame import Frame, read_frame
+from hurray.container.header import Header
+from hurray.container.index import Entry
 from hurray.container.kv import KVEntry, KVValue, parse_kv
-from hurray.container.ranges import Extent, Region, check_descriptor_range, extents, find_overlap, place_buffers
+from hurray.container.ranges import Extent, check_descriptor_range, extents, find_overlap, place_buffers
 from hurray.descriptor import Descriptor, decode_descriptor
 from hurray.dtypes.table import Dtype
 from hurray.errors import FileError, HurrayError
-from hurray.limits import DEFAULT_LIMITS, Limits
+from hurray.limits import DEFAULT_LIMITS, MAX_COMPOSITE_DEPTH, Limits
 from hurray.sources import Source, is_url, open_source
-from hurray.tensor.assembly import Assembler
+from hurray.tensor.assembly import Assembler, Finished
 from hurray.tensor.composite import Composite
 from hurray.tensor.tensor import Tensor
 
-__all__ = ["File", "MissingTensorError", "TensorInfo", "load_items"]
+__all__ = ["File", "TensorInfo", "load_items"]
 
 Item = Tensor | Composite
 
 #: distinct descriptors kept decoded; layers of a model share few
 _CACHE = 1024
-#: names that are compared to find one that was mistyped
-_MOST_COMPARED = 5000
+#: longest descriptor that is kept, in bytes
+_CACHED_BYTES = 4096
 
 
-class MissingTensorError(FileError, KeyError):
-    """A name that a file does not hold: both a FileError and a KeyError."""
+class Part(NamedTuple):
+    """One tensor of a file as its index and its descriptor describe it: where each buffer starts, and its size."""
+
+    entry: Entry
+    descriptor: Descriptor
+    places: list[tuple[int, int]]
 
 
 class TensorInfo(NamedTuple):
@@ -55,56 +60,6 @@ class TensorInfo(NamedTuple):
     n_bytes: int
     quantization: str | None
     members: tuple[str, ...]
-
-
-class Frame(NamedTuple):
-    """What opening a file reads."""
-
-    header: Header
-    trailer: Trailer
-    index: Index
-    region: Region
-
-
-def read_frame(source: Source) -> Frame:
-    """Read header, trailer and index of a file, and nothing else.
-
-    Raises
-    ------
-    FileError
-        The file is no Hurray file, is cut short or is corrupt.
-    """
-    name, size = source.name, source.size
-    if size < HEADER_BYTES + TRAILER_BYTES:
-        raise FileError(
-            f"{name}: {size} bytes are too few for a Hurray file, which has at least {HEADER_BYTES + TRAILER_BYTES}: the "
-            "file is empty, cut short, or of another kind",
-            filename=name,
-        )
-    header = parse_header(source.view(0, HEADER_BYTES).tobytes(), name)
-    trailer = parse_trailer(source.view(size - TRAILER_BYTES, TRAILER_BYTES).tobytes(), size, header, name)
-    data = source.view(trailer.index_offset, trailer.index_length).tobytes()
-    check_crc(header, trailer, data, name)
-    return Frame(header, trailer, *make_index(header, trailer, data, name))
-
-
-def check_crc(header: Header, trailer: Trailer, index: bytes, name: str) -> None:
-    """Check the index against its checksum, where the header says that it has one."""
-    if not header.has_crc:
-        return
-    computed = crc32c(index)
-    if computed != trailer.index_crc:
-        raise FileError(
-            f"{name}: the index is corrupt: its CRC-32C is {computed:#010x}, the trailer says {trailer.index_crc:#010x}",
-            filename=name,
-        ).at(field="trailer.index_crc32c", offset=trailer.index_offset)
-
-
-def make_index(header: Header, trailer: Trailer, data: bytes, name: str) -> tuple[Index, Region]:
-    """Scan the index and find the tensor region, which ends where the first section starts."""
-    index = Index(data, offset=trailer.index_offset, name=name, is_sorted=header.is_sorted)
-    end = min(trailer.index_offset, trailer.kv_offset) if trailer.kv_length else trailer.index_offset
-    return index, Region(header.first_descriptor_offset, end, header.alignment, name)
 
 
 class File(Mapping[str, Item]):
@@ -141,6 +96,13 @@ class File(Mapping[str, Item]):
     Format: file container.
     """
 
+    _source: Source | None
+    _reopen: tuple[str | bytes, str] | None
+    _decoded: dict[bytes, Descriptor]
+    _folding: Folding | None
+    _loaded: dict[str, Item] | None
+    _kv: list[KVEntry] | None
+
     def __init__(
         self, target: Any, *, strategy: str = "auto", permissive: bool = False, limits: Limits | None = None
     ) -> None:
@@ -155,16 +117,17 @@ class File(Mapping[str, Item]):
         self._reopen = reopen
 
     def _fill(self, source: Source, frame: Frame, permissive: bool, limits: Limits) -> None:
-        self._source: Source | None = source
+        self._source = source
         self._name = source.name
-        self._header, self._trailer, self._index, self._region = frame
+        self._header, self._trailer = frame.header, frame.trailer
+        self._index, self._region = frame.index, frame.region
         self._permissive = permissive
         self._limits = limits
-        self._reopen: tuple[str | bytes, str] | None = None
-        self._decoded: dict[bytes, Descriptor] = {}
-        self._folding: Folding | None = None
-        self._loaded: dict[str, Item] | None = None
-        self._kv: list[KVEntry] | None = None
+        self._reopen = None
+        self._decoded = {}
+        self._folding = None
+        self._loaded = None
+        self._kv = None
 
     @classmethod
     def _over(cls, source: Source, frame: Frame, limits: Limits) -> File:
@@ -230,6 +193,18 @@ class File(Mapping[str, Item]):
         """
         return self._decode(self._index.entry(self._position(name)))
 
+    def descriptor_bytes(self, name: str) -> tuple[bytes, int]:
+        """Return the bytes of a tensor's descriptor as they are in the file, and their offset; nothing is decoded.
+
+        Raises
+        ------
+        FileError
+            The file has no such tensor, or its index points outside.
+        """
+        entry = self._index.entry(self._position(name))
+        check_descriptor_range(entry, self._region, self._limits)
+        return self._bytes(entry.descriptor_offset, entry.descriptor_length), entry.descriptor_offset
+
     def info(self) -> list[TensorInfo]:
         """Return a listing of the file from its descriptors; no value is touched."""
         folding = self._fold()
@@ -251,7 +226,7 @@ class File(Mapping[str, Item]):
             inner = self._index.entry(member)
             members.append(inner.name)
             n_bytes += sum(h.byte_size for h in self._decode(inner).buffer_handles)
-        scheme = None if descriptor.quantization is None else descriptor.quantization.name
+        scheme = getattr(descriptor.quantization, "name", None if descriptor.quantization is None else "unknown")
         return TensorInfo(
             entry.name, descriptor.dtype, descriptor.shape, descriptor.layout.name, n_bytes, scheme, tuple(members)
         )
@@ -295,7 +270,7 @@ class File(Mapping[str, Item]):
         if source is not None:
             source.close()
 
-    def __enter__(self) -> File:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -306,7 +281,8 @@ class File(Mapping[str, Item]):
     def __reduce__(self) -> tuple[object, ...]:
         if self._reopen is None:
             raise TypeError(
-                f"the file {self._name} was opened from a file object or from memory and cannot be pickled; open it by path"
+                f"the file {self._name} was opened from a file object or from memory and cannot be pickled; open it by "
+                "path"
             )
         target, strategy = self._reopen
         return _reopened, (target, strategy, self._permissive, self._limits)
@@ -326,14 +302,9 @@ class File(Mapping[str, Item]):
         return self._source
 
     def _position(self, name: object) -> int:
-        if not isinstance(name, str):
-            raise MissingTensorError(f"a tensor's name is a str, not {type(name).__name__}: {name!r}", filename=self._name)
-        position = self._index.find(name)
+        position = self._index.find(name) if isinstance(name, str) else None
         if position is None:
-            names = [self._index.name(k) for k in range(min(len(self._index), _MOST_COMPARED))]
-            close = difflib.get_close_matches(name, names, 3)
-            hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
-            raise MissingTensorError(f"{self._name} has no tensor {name!r}{hint}", filename=self._name)
+            raise missing_tensor(name, self._index)
         return position
 
     def _decode(self, entry: Entry) -> Descriptor:
@@ -346,14 +317,14 @@ class File(Mapping[str, Item]):
         try:
             descriptor = decode_descriptor(data, permissive=self._permissive)
         except HurrayError as error:
-            raise error.at(tensor=entry.name)
+            raise error.at(tensor=entry.name) from None
         own = int.from_bytes(data[6:10], "little")
         if own != len(data):
             raise FileError(
                 f"{self._name}: index.descriptor_length: the index says {len(data)} bytes, the descriptor itself {own}",
                 filename=self._name,
             ).at(field="index.descriptor_length", offset=entry.descriptor_offset, tensor=entry.name)
-        if len(self._decoded) < _CACHE:
+        if len(data) <= _CACHED_BYTES and len(self._decoded) < _CACHE:
             self._decoded[data] = descriptor
         return descriptor
 
@@ -362,13 +333,14 @@ class File(Mapping[str, Item]):
         most = self._limits.max_buffer_bytes
         if most is not None and any(size > most for _, size in places):
             raise FileError(
-                f"{self._name}: a buffer exceeds the limit of {most} bytes (Limits.max_buffer_bytes)", filename=self._name
+                f"{self._name}: a buffer exceeds the limit of {most} bytes (Limits.max_buffer_bytes)",
+                filename=self._name,
             ).at(tensor=entry.name)
         buffers = [source.view(offset, size) for offset, size in places]
         try:
             return Tensor._from_parts(descriptor, buffers, permissive=self._permissive)
         except HurrayError as error:
-            raise error.at(tensor=entry.name)
+            raise error.at(tensor=entry.name) from None
 
     def _item(self, position: int) -> Item:
         entry = self._index.entry(position)
@@ -388,24 +360,24 @@ class File(Mapping[str, Item]):
         folding = self._fold()
         start, end = folding.spans[position]
         assembler = Assembler(self._limits)
-        done: list[Any] = []
+        done: list[Finished] = []
         for member in folding.order[start:end]:
-            done += self._push(assembler, self._index.entry(member))
+            done += self._push(assembler, self._part(self._index.entry(member)))
         assembler.finish()
-        item: Item = done[0][1]
-        return item
+        return done[0][1]
 
-    def _push(self, assembler: Assembler, entry: Entry, occupied: list[Extent] | None = None) -> list[Any]:
-        """Read one entry and hand it to the assembler; note the bytes that it occupies."""
+    def _part(self, entry: Entry) -> Part:
         descriptor = self._decode(entry)
-        places = place_buffers(entry, descriptor, self._region)
-        if occupied is not None:
-            occupied.extend(extents(entry, places))
+        return Part(entry, descriptor, place_buffers(entry, descriptor, self._region))
+
+    def _push(self, assembler: Assembler, part: Part) -> list[Finished]:
+        """Form one tensor and hand it, or a head, to the assembler."""
+        entry, descriptor, places = part
         tensor = None if descriptor.is_head else self._tensor(entry, descriptor, places)
         try:
-            return list(assembler.push(descriptor, tensor, entry.name))
+            return assembler.push(descriptor, tensor, entry.name)
         except HurrayError as error:
-            raise error.at(tensor=entry.name)
+            raise error.at(tensor=entry.name) from None
 
     # Composites
 
@@ -416,7 +388,10 @@ class File(Mapping[str, Item]):
     def _heads(self) -> dict[int, int]:
         """Return the number of members of each composite head, by index position."""
         heads: dict[int, int] = {}
-        for position in self._index.without_data():
+        candidates = self._index.without_data()
+        if candidates:
+            self._in_order()
+        for position in candidates:
             descriptor = self._decode(self._index.entry(position))
             if descriptor.is_head:
                 heads[position] = descriptor.layout.member_count  # type: ignore[attr-defined]
@@ -426,12 +401,16 @@ class File(Mapping[str, Item]):
         if self._folding is None:
             heads = self._heads()
             # Without composites the order of descriptors is of no interest.
-            order = self._order() if heads else []
-            self._folding = fold(order, heads, self._limits.max_composite_depth)
+            order = [entry.position for entry in self._in_order()] if heads else []
+            self._folding = fold(order, heads, min(self._limits.max_composite_depth, MAX_COMPOSITE_DEPTH))
         return self._folding
 
-    def _order(self) -> list[int]:
-        return [entry.position for entry in sorted(self._index, key=_descriptor_offset)]
+    def _in_order(self) -> list[Entry]:
+        """Return all entries by descriptor offset, after checking that no two descriptors share bytes."""
+        entries = sorted(self._index, key=_descriptor_offset)
+        # Before any is decoded: a small file could point to one large descriptor from many entries.
+        self._refuse_overlap([extent for entry in entries for extent in extents(entry, ())])
+        return entries
 
     # Everything at once
 
@@ -443,12 +422,14 @@ class File(Mapping[str, Item]):
         FileError
             A rule is broken; the tensor is named.
         """
+        self._parts()
+
+    def _parts(self) -> list[Part]:
+        """Return all tensors by descriptor offset, after checking names and ranges."""
         self._index.check()
-        occupied: list[Extent] = []
-        for entry in self._index:
-            descriptor = self._decode(entry)
-            occupied.extend(extents(entry, place_buffers(entry, descriptor, self._region)))
-        self._refuse_overlap(occupied)
+        parts = [self._part(entry) for entry in self._in_order()]
+        self._refuse_overlap([extent for part in parts for extent in extents(part.entry, part.places)])
+        return parts
 
     def _refuse_overlap(self, occupied: list[Extent]) -> None:
         overlap = find_overlap(occupied)
@@ -464,16 +445,17 @@ class File(Mapping[str, Item]):
         """Read all tensors, checking everything that the structure of the file shows."""
         if self._loaded is not None:
             return self._loaded
-        self._index.check()
+        parts = self._parts()
         assembler = Assembler(self._limits, self._permissive)
-        occupied: list[Extent] = []
-        found: dict[str, Item] = {}
-        entries = list(self._index)
-        for entry in sorted(entries, key=_descriptor_offset):
-            found.update(self._push(assembler, entry, occupied))
-        found.update(assembler.finish())
-        self._refuse_overlap(occupied)
-        loaded = {entry.name: found[entry.name] for entry in entries if entry.name in found}
+        found: dict[str | None, Item] = {}
+        for part in parts:
+            found.update(self._push(assembler, part))
+        try:
+            found.update(assembler.finish())
+        except HurrayError as error:
+            raise FileError(f"{self._name}: {error}", filename=self._name) from None
+        names = (self._index.name(k) for k in range(len(self._index)))
+        loaded = {name: found[name] for name in names if name in found}
         if self._permissive:
             self._loaded = loaded
         return loaded
@@ -501,20 +483,6 @@ class File(Mapping[str, Item]):
             for name, item in items.items():
                 check_indices(name, item)
         return items
-
-
-def check_indices(name: str, item: Item) -> None:
-    """Check the index buffers of sparse and paged tensors, which a strict load vouches for."""
-    stack: list[Item] = [item]
-    while stack:
-        top = stack.pop()
-        if isinstance(top, Composite):
-            stack.extend(top.members)
-        elif top.layout.kind in ("sparse", "indirect"):
-            try:
-                top.validate()
-            except HurrayError as error:
-                raise error.at(tensor=name)
 
 
 def load_items(target: Any, names: Iterable[str] | None, **options: Any) -> dict[str, Item]:

@@ -160,6 +160,9 @@ class _ObjectSink:
 
     def _tell(self) -> int | None:
         seekable = getattr(self._target, "seekable", None)
+        mode = getattr(self._target, "mode", None)
+        if isinstance(mode, str) and "a" in mode:
+            return None  # writing always goes to the end, wherever one seeks
         try:
             return int(self._target.tell()) if seekable is not None and seekable() else None
         except (OSError, ValueError):
@@ -209,11 +212,12 @@ class _RemoteSink(_ObjectSink):
 
 
 class _DescriptorSink:
-    """An open file descriptor."""
+    """A file that is written in place; ``created`` is its path when it did not exist before."""
 
-    def __init__(self, fd: int, name: str) -> None:
+    def __init__(self, fd: int, name: str, created: str | bytes | None = None) -> None:
         self._fd = fd
         self.name = name
+        self._created = created
 
     def write(self, data: memoryview) -> int:
         return os.write(self._fd, data)
@@ -235,6 +239,8 @@ class _DescriptorSink:
 
     def discard(self) -> None:
         self.close()
+        if self._created is not None:
+            os.unlink(self._created)
 
 
 class _ReplacingSink(_DescriptorSink):
@@ -252,7 +258,8 @@ class _ReplacingSink(_DescriptorSink):
         os.fsync(self._fd)
         if self._temporary is None:
             temporary = _temporary_name(self._path)
-            os.link(f"/proc/self/fd/{self._fd}", temporary, follow_symlinks=True)
+            # With a directory descriptor (unused, as the path is absolute) Python lets the system follow the link.
+            os.link(f"/proc/self/fd/{self._fd}", temporary, src_dir_fd=self._fd, follow_symlinks=True)
             self._temporary = temporary
         self.close()
         os.replace(self._temporary, self._path)
@@ -276,7 +283,7 @@ def _open_path(path: str | bytes, atomic: bool) -> _Sink:
         if not atomic or (status is not None and not stat.S_ISREG(status.st_mode)):
             # Pipes and devices cannot be replaced; they are written in place.
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
-            return _DescriptorSink(os.open(real, flags, 0o666), name)
+            return _DescriptorSink(os.open(real, flags, 0o666), name, real if status is None else None)
         if status is not None and not os.access(real, os.W_OK):
             # Replacing needs no right to write the old file, but a user who took that right away meant it.
             raise PermissionError(13, "Permission denied (the existing file is write-protected)")

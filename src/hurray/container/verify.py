@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
+from hurray.container.frame import Frame, check_crc, make_index
 from hurray.container.header import (
     FILE_MAGIC,
     HEADER_BYTES,
@@ -21,7 +23,7 @@ from hurray.container.header import (
 )
 from hurray.container.index import Entry, Index
 from hurray.container.ranges import Extent, extents, place_buffers
-from hurray.container.reader import File, Frame, check_crc, make_index
+from hurray.container.reader import File
 from hurray.errors import HurrayError, UnsupportedError
 from hurray.limits import DEFAULT_LIMITS, Limits
 from hurray.sources import Source, open_source
@@ -129,7 +131,8 @@ def verify_file(target: Any, *, limits: Limits | None = None) -> Report:
 def _check_frame(source: Source, report: Report) -> Frame | None:
     """Check header, trailer and index; return them, or None when tensors cannot be found."""
     if source.size < HEADER_BYTES + TRAILER_BYTES:
-        message = f"{source.size} bytes are too few for a Hurray file, which has at least {HEADER_BYTES + TRAILER_BYTES}"
+        least = HEADER_BYTES + TRAILER_BYTES
+        message = f"{source.size} bytes are too few for a Hurray file, which has at least {least}"
         report.problems.append(Problem(tensor=None, rule="size", offset=0, message=message))
         return None
     head = source.view(0, HEADER_BYTES).tobytes()
@@ -184,7 +187,9 @@ class _Check:
         try:
             self._file.kv_entries()
         except HurrayError as error:
-            self._report.add(error, "kv")
+            # The parser counts from the start of the section.
+            base = self._frame.trailer.kv_offset
+            self._report.add(error, "kv", offset=None if error.offset is None else base + error.offset)
         entries = self._check_names(self._frame.index)
         entries.sort(key=lambda entry: entry.descriptor_offset)
         assembler = Assembler(self._limits)
@@ -243,7 +248,7 @@ class _Check:
 
     def _check_overlap(self) -> None:
         self._occupied.sort()
-        for before, after in zip(self._occupied, self._occupied[1:], strict=False):
+        for before, after in pairwise(self._occupied):
             if after.start < before.end:
                 message = f"bytes {after.start} to {min(before.end, after.end)} also belong to {before.owner!r}"
                 self._report.problems.append(

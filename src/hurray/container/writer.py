@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
-from hurray.container.header import MIN_ALIGNMENT, Header, Trailer, check_alignment, crc32c
+from hurray.container.header import MIN_ALIGNMENT, UNKNOWN_COUNT, Header, Trailer, check_alignment, crc32c
 from hurray.container.index import encode_entry, encode_index, encode_name
 from hurray.container.kv import encode_kv
 from hurray.container.sink import Output, open_output
@@ -84,6 +84,8 @@ class Writer:
     ) -> None:
         if not check_alignment(alignment):
             raise FileArgumentError(f"alignment must be a power of two in 4096..2097152, but is {alignment}")
+        if tensor_count_hint is not None and not 0 <= tensor_count_hint < UNKNOWN_COUNT:
+            raise FileArgumentError(f"tensor_count_hint must be a count, not {tensor_count_hint}")
         self._kv: dict[str, Any] = {}
         self._state = "open"
         if kv is not None:
@@ -166,7 +168,7 @@ class Writer:
                     raise FileArgumentError(f"the name {member!r}{whose} is already in the file")
                 plans[encoded] = plan
         except HurrayError as error:
-            raise error.at(tensor=name)
+            raise error.at(tensor=name) from None
         return plans
 
     def _append_all(self, plans: dict[bytes, Plan]) -> None:
@@ -223,7 +225,7 @@ class Writer:
             self._state = "aborted"
             self._output.discard()
 
-    def __enter__(self) -> Writer:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

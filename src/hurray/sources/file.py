@@ -19,9 +19,11 @@ _MOST = 1 << 30
 _OPEN_FLAGS = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
-def _fill(out: Bytes, read_at: Callable[[memoryview, int], int], source: FileSource | FileObjectSource, offset: int) -> Bytes:
+def _fill(
+    out: Bytes, read_at: Callable[[memoryview, int], int], source: FileSource | FileObjectSource, offset: int
+) -> Bytes:
     """Fill ``out`` from ``offset`` on; ``read_at`` may return fewer bytes than it was asked for."""
-    rest = memoryview(out)
+    rest = memoryview(out.data)
     at = offset
     while rest.nbytes:
         try:
