@@ -1,4 +1,4 @@
-"""Boxes in an index space: do they tile it exactly, and which of them meet a region?
+"""Boxes in an index space: whether they tile it exactly, and which of them meet a region.
 
 The idea.  Give every box its place on the *compressed grid*, whose lines in a dimension are the distinct ends of the
 boxes there.  On that grid a box is a whole block of cells, so listing the cells of all boxes shows any cell named twice
@@ -6,14 +6,15 @@ boxes there.  On that grid a box is a whole block of cells, so listing the cells
 
 An irregular one may have far more cells than boxes.  It is then cut in two at a box end near the middle, boxes that
 straddle the cut are cut too, and both halves are looked at alone, until the grid of a piece is small.  Each half has
-fewer grid lines, so this ends; as nearly every tiling splits well, it stays close to n log n.  A set of boxes made to be
-cut into ever more fragments exhausts a budget and is compared pair by pair instead, sorted along its best dimension.
+fewer grid lines, so this ends; as nearly every tiling splits well, it stays close to n log n.  A set of boxes made to
+be cut into ever more fragments exhausts a budget and is compared pair by pair instead, sorted along its best dimension.
 
 Offsets and sizes are uint64: a box inside its space ends at most at 2**64 - 2, so no sum wraps.
 """
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -31,13 +32,13 @@ _PAIRS = 1 << 20
 class CoverFault(NamedTuple):
     """Why boxes do not tile a space.
 
-    ``boxes`` holds the two members of an overlap and is empty for a gap; ``index`` is an index that both cover, or that
+    ``boxes`` holds the two members of an overlap and is empty for a gap; ``place`` is an index that both cover, or that
     none covers (None where only the volumes tell).
     """
 
     kind: Literal["overlap", "gap"]
     boxes: tuple[int, ...]
-    index: tuple[int, ...] | None
+    place: tuple[int, ...] | None
 
 
 class _Piece(NamedTuple):
@@ -169,8 +170,7 @@ def _fault_by_pairs(starts: U64, stops: U64, owners: I64, shape: tuple[int, ...]
     """Compare boxes pair by pair along the dimension in which the fewest of them share an index."""
     best: tuple[int, int] | None = None
     for k in range(len(shape)):
-        order = np.sort(starts[:, k])
-        pairs = int(np.searchsorted(order, stops[:, k]).sum())
+        pairs = int(np.searchsorted(np.sort(starts[:, k]), stops[:, k]).sum())
         if best is None or pairs < best[0]:
             best = (pairs, k)
     axis = best[1] if best is not None else 0
@@ -255,9 +255,5 @@ def grid_boxes(shape: tuple[int, ...], grid: tuple[int, ...]) -> list[tuple[tupl
     for n, parts in zip(shape, grid, strict=True):
         small, larger = divmod(n, parts)
         ends = [k * small + min(k, larger) for k in range(parts + 1)]
-        boxes = [
-            ((*offset, low), (*size, high - low))
-            for offset, size in boxes
-            for low, high in zip(ends[:-1], ends[1:], strict=True)
-        ]
+        boxes = [((*offset, low), (*size, high - low)) for offset, size in boxes for low, high in pairwise(ends)]
     return boxes

@@ -122,7 +122,7 @@ def open_inlet(source: Any) -> Inlet:
         Nothing can be read from the object.
     """
     if isinstance(source, (bytes, bytearray, memoryview)):
-        return _Memory(memoryview(as_bytes_view(source, "the stream")))
+        return _Memory(as_bytes_view(source, "the stream").data)
     if isinstance(source, (str, os.PathLike)):
         return _Raw(open_raw(source, "rb"))
     if hasattr(source, "recv_into"):
@@ -143,7 +143,7 @@ def open_inlet(source: Any) -> Inlet:
     if hasattr(source, "read"):
         return _Readable(source)
     try:
-        return _Memory(memoryview(as_bytes_view(source, "the stream")))
+        return _Memory(as_bytes_view(source, "the stream").data)
     except TypeError:
         raise TypeError(
             f"a stream is read from a path, a bytes-like object, a socket or a binary file, not {type(source).__name__}"

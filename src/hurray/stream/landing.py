@@ -20,9 +20,7 @@ __all__ = ["Landing"]
 
 Bytes = NDArray[np.uint8]
 
-_PRIVATE: dict[str, int] = (
-    {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_ANONYMOUS") else {}
-)
+_PRIVATE: dict[str, int] = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_ANONYMOUS") else {}
 _HUGE: int | None = getattr(mmap, "MADV_HUGEPAGE", None)
 
 
@@ -78,7 +76,7 @@ class Landing:
             There is not enough memory.
         """
         if self._array is not None:
-            return memoryview(self._array)[self._filled :]
+            return self._array.data[self._filled :]
         if self._view is not None:
             self._view.release()
         if self._filled == self._capacity:

@@ -166,7 +166,7 @@ def open_outlet(destination: Any) -> Outlet:
     if hasattr(destination, "write"):
         return _FileObject(destination)
     raise TypeError(
-        f"a stream is written to a path, a socket or a binary file, or to memory (None), not {type(destination).__name__}"
+        f"a stream is written to a path, a socket, a binary file or memory (None), not {type(destination).__name__}"
     )
 
 

@@ -9,13 +9,14 @@ Format: streams.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hurray.descriptor.codec import decode_descriptor, descriptor_length
+from hurray.descriptor.codec import FIXED_BYTES, MAGIC, decode_descriptor, descriptor_length
 from hurray.descriptor.model import Descriptor
 from hurray.errors import HurrayError, InvalidDescriptorError, StreamError
 from hurray.limits import DEFAULT_LIMITS, MAX_COMPOSITE_DEPTH, Limits
@@ -31,6 +32,8 @@ _PREFIX = 10
 #: length of the shortest legal descriptor, that of a composite head of rank 0; asking for fewer at first gains nothing
 _SHORTEST = 37
 _FILE_MAGIC = b"HRRYFILE"
+#: magic, major version, (minor version,) length
+_HEAD = struct.Struct("<4sBxI")
 
 
 class StreamParser:
@@ -62,8 +65,20 @@ class StreamParser:
     """
 
     __slots__ = (
-        "_arrived", "_assembler", "_buffers", "_cross_machine", "_descriptor", "_fault", "_have", "_landing", "_length",
-        "_limits", "_pending", "_permissive", "_staging", "n_tensors",
+        "_arrived",
+        "_assembler",
+        "_buffers",
+        "_cross_machine",
+        "_descriptor",
+        "_fault",
+        "_have",
+        "_landing",
+        "_length",
+        "_limits",
+        "_pending",
+        "_permissive",
+        "_staging",
+        "n_tensors",
     )
 
     def __init__(
@@ -216,28 +231,27 @@ class StreamParser:
             raise StreamError(
                 "this is a Hurray file (it starts with HRRYFILE), not a stream; read it with hurray.open or hurray.load"
             )
-        length = descriptor_length(bytes(self._staging[:_PREFIX]))
+        magic, major, length = _HEAD.unpack_from(self._staging)
+        if magic != MAGIC or major != 1 or length < FIXED_BYTES:
+            # Never returns: it names what is wrong.
+            length = descriptor_length(bytes(self._staging[:_PREFIX]))
         limit = self._limits.max_descriptor_bytes
         if length > limit:
-            raise StreamError(f"tensor {self.n_tensors}: the descriptor announces {length} bytes, more than the limit of {limit}")
+            raise self._refusal(f"the descriptor announces {length} bytes, more than the limit of {limit}")
         return length
 
     def _check_announced(self, descriptor: Descriptor) -> None:
         if descriptor.is_opaque:
-            raise StreamError(
-                f"tensor {self.n_tensors}: layout {descriptor.layout!r} is unknown and its buffer table cannot be found, so "
-                "the stream cannot be followed"
+            raise self._refusal(
+                f"layout {descriptor.layout!r} is unknown and its buffer table cannot be found, so reading cannot go on"
             )
         limit = self._limits.max_buffer_bytes
         for k, handle in enumerate(descriptor.buffer_handles):
             if limit is not None and handle.byte_size > limit:
-                raise StreamError(
-                    f"tensor {self.n_tensors}: buffer {k} announces {handle.byte_size} bytes, more than the limit of {limit}"
-                )
+                raise self._refusal(f"buffer {k} announces {handle.byte_size} bytes, more than the limit of {limit}")
             if self._cross_machine and handle.sync_mode != "producer_synced":
-                raise StreamError(
-                    f"tensor {self.n_tensors}: buffer {k} has sync mode {handle.sync_mode!r}, which means nothing on another "
-                    "machine"
+                raise self._refusal(
+                    f"buffer {k} has sync mode {handle.sync_mode!r}, which means nothing on another machine"
                 )
         if descriptor.is_head:
             self._check_depth()
@@ -245,7 +259,7 @@ class StreamParser:
     def _check_depth(self) -> None:
         limit = self._limits.max_composite_depth
         if limit < MAX_COMPOSITE_DEPTH and self._assembler.depth >= limit:
-            raise StreamError(f"tensor {self.n_tensors}: composites nest deeper than the limit of {limit}")
+            raise self._refusal(f"composites nest deeper than the limit of {limit}")
 
     def _next_buffer(self) -> Sequence[Tensor | Composite]:
         """Make room for the next buffer that has bytes, or form the tensor when there is none."""
@@ -261,6 +275,9 @@ class StreamParser:
         buffers, self._buffers, self._descriptor = self._buffers, [], None
         tensor = Tensor._from_parts(descriptor, buffers, permissive=self._permissive)
         return [item for _, item in self._assembler.push(descriptor, tensor)]
+
+    def _refusal(self, message: str) -> StreamError:
+        return StreamError(f"tensor {self.n_tensors} of the stream: {message}")
 
     def _trusted(self) -> int:
         return max(self._limits.step_bytes, self._arrived)

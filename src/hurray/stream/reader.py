@@ -28,8 +28,8 @@ class StreamReader:
     Parameters
     ----------
     source : path, bytes-like, socket, object with ``fileno()``, or binary file object
-        A descriptor is duplicated where it can be read directly, so the caller may close his own; other file objects are
-        used as they are.
+        A descriptor is duplicated where it can be read directly, so the caller may close his own; other file objects
+        are used as they are.
     max_descriptor_bytes : int, optional
         Longest descriptor accepted (default 16 MiB).
     max_buffer_bytes : int, optional

@@ -117,7 +117,7 @@ class StreamWriter:
             The writer has a destination, which has the bytes.
         """
         if not isinstance(self._outlet, Memory):
-            raise StreamError("this writer has a destination, which holds the stream; getvalue() is for writers without one")
+            raise StreamError("this writer has a destination, which holds the stream; getvalue() is for others")
         return self._outlet.getvalue()
 
     def __enter__(self) -> Self:
@@ -146,7 +146,7 @@ def parts_of(item: Tensor | Composite, *, cross_machine: bool) -> list[memoryvie
     parts = []
     for _, plan in plan_item("", item):
         parts.append(memoryview(plan.descriptor))
-        parts += [memoryview(buffer) for buffer in plan.buffers if len(buffer)]
+        parts += [buffer.data for buffer in plan.buffers if len(buffer)]
     return parts
 
 

@@ -106,16 +106,23 @@ class Composite:
         if None in whole:
             raise InvalidDescriptorError(f"a composite needs a known extent, but shape[{whole.index(None)}] is dynamic")
         parts = tuple(members)
-        for k, member in enumerate(parts):
+        given: tuple[object, ...] = parts
+        for k, member in enumerate(given):
             if not isinstance(member, (Tensor, Composite)):
-                raise TypeError(f"members[{k}] must be a hurray.Tensor or a hurray.Composite, got {type(member).__name__}")
+                kind = type(member).__name__
+                raise TypeError(f"members[{k}] must be a hurray.Tensor or a hurray.Composite, got {kind}")
         head = Descriptor(
-            dtype=dtype, shape=whole, layout=CompositeLayout(composition_rule, len(parts), combine_op), buffer_handles=(),
-            shard=shard, statistics=statistics, extension_type=extension_type,
+            dtype=dtype,
+            shape=whole,
+            layout=CompositeLayout(composition_rule, len(parts), combine_op),
+            buffer_handles=(),
+            shard=shard,
+            statistics=statistics,
+            extension_type=extension_type,
         )
         check_descriptor(head)
-        for k, member in enumerate(parts):
-            check_member(head, k, member.descriptor, authored=True)
+        for k, part in enumerate(parts):
+            check_member(head, k, part.descriptor, authored=True)
         check_cover(head, [m.descriptor for m in parts])
         self._fill(head, parts)
 
@@ -313,5 +320,17 @@ def _summary(member: Member) -> str:
 
 
 def _restore(head: bytes, members: tuple[Member, ...]) -> Composite:
-    """Form a composite from its pickle."""
-    return Composite._from_parts(decode_descriptor(head), members)
+    """Form a composite from its pickle, which is checked like any other input.
+
+    Raises
+    ------
+    InvalidDescriptorError
+        The parts break a rule of the format.
+    """
+    descriptor = decode_descriptor(head)
+    for k, member in enumerate(members):
+        check_member(descriptor, k, member.descriptor, authored=True)
+    check_cover(descriptor, [m.descriptor for m in members])
+    if not descriptor.is_head or descriptor.layout.member_count != len(members):  # type: ignore[attr-defined]
+        raise InvalidDescriptorError(f"the pickle has {len(members)} members, but its head is {descriptor!r}")
+    return Composite._from_parts(descriptor, members)

@@ -44,11 +44,16 @@ def check_member(head: Descriptor, k: int, member: Descriptor, *, authored: bool
     rule: str = head.layout.composition_rule  # type: ignore[attr-defined]
     if not authored and member.member_role != role_at(rule, k) and not (member.is_head and rule == "overlay"):
         wanted = role_at(rule, k)
-        raise _fault(head, k, (
-            "a member of this rule carries no composite member section" if wanted is None
-            else f"it needs a composite member section with role {wanted!r}, but has "
-            f"{'none' if member.member_role is None else repr(member.member_role)}; the base comes first and alone"
-        ))
+        raise _fault(
+            head,
+            k,
+            (
+                "a member of this rule carries no composite member section"
+                if wanted is None
+                else f"it needs a composite member section with role {wanted!r}, but has "
+                f"{'none' if member.member_role is None else repr(member.member_role)}; the base comes first and alone"
+            ),
+        )
     _CHECKS[rule](head, k, member)
 
 
@@ -56,7 +61,8 @@ def _check_part(head: Descriptor, k: int, member: Descriptor) -> None:
     if member.shard is None:
         raise _fault(head, k, "it has no shard section, which says where it lies")
     if member.shard.parent_shape != head.shape:
-        raise _fault(head, k, f"its shard's parent_shape {member.shard.parent_shape} is not the head's shape {head.shape}")
+        parent = member.shard.parent_shape
+        raise _fault(head, k, f"its shard's parent_shape {parent} is not the head's shape {head.shape}")
     if member.quantization is not None:
         if not head.dtype.is_float:
             raise _fault(head, k, f"it is quantized and decodes to a float, but the head's dtype is {head.dtype}")
@@ -66,14 +72,12 @@ def _check_part(head: Descriptor, k: int, member: Descriptor) -> None:
 
 def _check_layer(head: Descriptor, k: int, member: Descriptor) -> None:
     if member.is_head:
-        raise _fault(head, k, "it is a composite, which cannot carry the composite member section of an overlay's member")
+        raise _fault(head, k, "it is a composite, which cannot carry the composite member section that it needs here")
     _check_part(head, k, member)
     assert member.shard is not None
     if k == 0 and (member.shape != head.shape or any(member.shard.shard_offset)):
-        raise _fault(
-            head, k,
-            f"the base spans the whole head of shape {head.shape}, not shape {member.shape} at {member.shard.shard_offset}",
-        )
+        at = member.shard.shard_offset
+        raise _fault(head, k, f"the base spans the whole head of shape {head.shape}, not shape {member.shape} at {at}")
 
 
 def _check_loose(head: Descriptor, k: int, member: Descriptor) -> None:
@@ -114,7 +118,7 @@ def check_cover(head: Descriptor, members: Sequence[Descriptor]) -> None:
     fault = cover_fault(*box_arrays(head, members), head.shape)  # type: ignore[arg-type]
     if fault is None:
         return
-    where = "" if fault.index is None else f" at index {fault.index}"
+    where = "" if fault.place is None else f" at index {fault.place}"
     if fault.kind == "overlap":
         first, second = fault.boxes
         raise InvalidDescriptorError(f"partition composite: member {first} and member {second} overlap{where}")

@@ -65,7 +65,7 @@ def read_block(c: Composite, region: Region) -> Array:
             member = c.members[k]
             # The base of an overlay covers every index, so nothing of ``out`` stays unset.
             if k and c.composition_rule == "overlay":
-                _correct(out, member, part, places, add=add)  # type: ignore[arg-type]
+                _correct(out, member, part, places, add=add)
             else:
                 out[_block(places)] = _member_values(member, part, target)
     return out
