@@ -35,7 +35,8 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 def values_of(name: str) -> NDArray[np.float32]:
     ml_dtypes = pytest.importorskip("ml_dtypes")
     dtype, n_bits, _ = ML_NAMES[name]
-    return np.arange(1 << n_bits, dtype=np.uint8).view(getattr(ml_dtypes, dtype)).astype(np.float32)
+    table: NDArray[np.float32] = np.arange(1 << n_bits, dtype=np.uint8).view(getattr(ml_dtypes, dtype)).astype("f4")
+    return table
 
 
 def integer(code: int, n_bits: int, signed: bool) -> int:
@@ -316,7 +317,7 @@ def test_encode_small_float(name: str, patterns: list[int]) -> None:
     x = x[np.isfinite(x)]
     finite = table[np.isfinite(table)]
     extra = np.concatenate([finite, (finite[:-1] + finite[1:]) / 2, finite * np.float32(1.0000001)]).astype(np.float32)
-    x = np.concatenate([x, extra, (x * np.float32(2.0**-60)), np.float32([0.0, -0.0])])
+    x = np.concatenate([x, extra, (x * np.float32(2.0**-60)), np.array([0.0, -0.0], np.float32)])
     codes = minifloat.encode(x, name)
     limit = finite.max()
     oracle = np.clip(x, -limit, limit).astype(getattr(ml_dtypes, ML_NAMES[name][0])).view(np.uint8)

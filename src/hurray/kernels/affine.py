@@ -210,7 +210,7 @@ def encode_affine(
 
 def _encode(x: Float32, codes: Array, scale: Float32, zero_point: Int32 | None, bits: int, signed: bool) -> None:
     least, greatest = code_range(bits, signed)
-    steps: Array = np.divide(x, scale)
+    steps: Array = np.asarray(np.divide(x, scale))
     np.rint(steps, out=steps)
     if bits > 16:
         # float32 cannot hold the limits of 32-bit codes; what it rounded to is an integer either way.
@@ -308,14 +308,14 @@ def _params(
     else:
         low = np.minimum(low, np.float32(0))
         span = np.maximum(high, np.float32(0)).astype(np.float64) - low
-        exact = (span / (greatest - least)).astype(np.float32)
+        # Zero points end at 2**31 - 1, so the minimum may need a wider scale with 32-bit unsigned codes.
+        highest = min(greatest, 2**31 - 1)
+        exact = np.maximum(span / (greatest - least), -low / np.float64(highest - least)).astype(np.float32)
     scale = widen_scales(round_scales(exact, scale_type), scale_type)
     if not np.isfinite(scale).all():
         raise ScaleRangeError(f"a scale of {float(exact.max())} does not fit {scale_type}")
-    scale = np.maximum(scale, np.float32(_SMALLEST[scale_type]))
-    scale[span == 0] = 1
+    scale = np.where(span == 0, np.float32(1), np.maximum(scale, np.float32(_SMALLEST[scale_type])))
     if symmetric:
         return scale, None
-    offset = np.clip(np.rint(least - low / scale.astype(np.float64)), least, min(greatest, 2**31 - 1))
-    offset[span == 0] = max(least, 0)
-    return scale, offset.astype(np.int32)
+    offset = np.clip(np.rint(least - low / scale.astype(np.float64)), least, highest)
+    return scale, np.where(span == 0, 0, offset).astype(np.int32)

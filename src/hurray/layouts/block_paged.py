@@ -307,8 +307,12 @@ class BlockPagedLayout(Layout):
         return paging.token_slots(tokens, block_table, seq_ptr, lengths, self.page_size)
 
     def read(self, payload: Payload, region: Region) -> Codes:
+        return self.read_slots(payload, region)[1]
+
+    def read_slots(self, payload: Payload, region: Region) -> tuple[Int64, Codes]:
+        """Return the pool positions of a region's tokens, and the codes of the region."""
         slots = self.slots(payload, axis_array(region[0]))
-        return self._read_slots(payload, slots, region)
+        return slots, self._gather(payload, slots, region)
 
     def read_sequence(self, payload: Payload, sequence: int) -> Codes:
         """Return the codes of one sequence, of shape (its tokens, heads, head dimension)."""
@@ -323,7 +327,7 @@ class BlockPagedLayout(Layout):
         n_elems = self.num_pages * self.page_size * payload.shape[1] * payload.shape[2]
         return payload.linear(n_elems, buffer=POOL).reshape(shape) if n_elems else np.empty(shape, payload.storage)
 
-    def _read_slots(self, payload: Payload, slots: Int64, region: Region) -> Codes:
+    def _gather(self, payload: Payload, slots: Int64, region: Region) -> Codes:
         shape = region_shape(region)
         if 0 in shape:
             return np.empty(shape, payload.storage)

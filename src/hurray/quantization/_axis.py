@@ -178,18 +178,18 @@ class AxisScheme(Scheme):
         n_along = scaling.n_blocks(shape[self.axis], self._block)
         return entries * n_along + coords[:, self.axis] // self._block
 
-    def dequantize_slots(self, codes: NDArray[Any], slots: NDArray[np.int64], params: Params) -> Float32:
+    def dequantize_slots(
+        self, codes: NDArray[Any], slots: NDArray[np.int64], params: Params, region: Sequence[Any] | None = None
+    ) -> Float32:
         scales, zeros = self._params(params)
-        if self._block is None:
-            self._check(scales, zeros, params.dtype, self.unit)
-            scale = scaling.channel_params(scales, codes.ndim, self.axis)
-            zero = None if zeros is None else scaling.channel_params(zeros, codes.ndim, self.axis)
-        else:
-            picked, picked_zeros = scales[slots], None if zeros is None else zeros[slots]
-            self._check(picked, picked_zeros, params.dtype, "slot", (slots,))
-            scale = scaling.channel_params(picked, codes.ndim, 0)
-            zero = None if picked_zeros is None else scaling.channel_params(picked_zeros, codes.ndim, 0)
-        return self._formula(codes, params.dtype, scale, zero)
+        # Channels are heads or dimensions; blocks are the slots themselves.
+        axis, what = (self.axis, self.unit) if self._block is None else (0, "slot")
+        wanted = slots if axis == 0 else range(params.shape[axis]) if region is None else region[axis]
+        scale = _pick(scales, 0, wanted)
+        zero = None if zeros is None else _pick(zeros, 0, wanted)
+        self._check(scale, zero, params.dtype, what, (wanted,))
+        spread_zero = None if zero is None else scaling.channel_params(zero, codes.ndim, axis)
+        return self._formula(codes, params.dtype, scaling.channel_params(scale, codes.ndim, axis), spread_zero)
 
     def dequantize_packed(self, params: Params, byte_offset: int, out: Float32) -> bool:
         bits, shape = params.dtype.bit_width, params.shape

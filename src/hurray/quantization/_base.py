@@ -162,8 +162,13 @@ class Scheme:
         """Return the float32 values of stored elements: codes (n,), logical coordinates (n, rank)."""
         raise NotImplementedError
 
-    def dequantize_slots(self, codes: NDArray[Any], slots: NDArray[np.int64], params: Params) -> Float32:
-        """Return the float32 values of block-paged tokens: codes (n, heads, dim), pool slots (n,)."""
+    def dequantize_slots(
+        self, codes: NDArray[Any], slots: NDArray[np.int64], params: Params, region: Sequence[Any] | None = None
+    ) -> Float32:
+        """Return the float32 values of block-paged tokens: codes (n, heads, dim), pool slots (n,).
+
+        ``region`` tells which heads and dimensions the codes are of (None: all); its first entry is not looked at.
+        """
         raise NotImplementedError
 
     def dequantize_packed(self, params: Params, byte_offset: int, out: Float32) -> bool:

@@ -109,7 +109,9 @@ class PerTensorAffine(Scheme):
     def dequantize_stored(self, codes: NDArray[Any], coords: NDArray[np.int64], params: Params) -> Float32:
         return self.dequantize(codes, (), params)
 
-    def dequantize_slots(self, codes: NDArray[Any], slots: NDArray[np.int64], params: Params) -> Float32:
+    def dequantize_slots(
+        self, codes: NDArray[Any], slots: NDArray[np.int64], params: Params, region: Sequence[Any] | None = None
+    ) -> Float32:
         return self.dequantize(codes, (), params)
 
     def dequantize_packed(self, params: Params, byte_offset: int, out: Float32) -> bool:

@@ -31,7 +31,6 @@ from hurray.tensor.values import (
     finish,
     params_of,
     payload_of,
-    stored_codes,
 )
 
 if TYPE_CHECKING:
@@ -60,9 +59,7 @@ def to_layout(
     _check_scheme_fits(t, target)
     bits = payload.bits
     if isinstance(t.layout, SparseLayout) and issubclass(target, SparseLayout):
-        check_content(t, payload)
-        coords, codes = stored_codes(t, payload)
-        encoded = target.from_coords(coords, codes, shape, bits, **options)
+        encoded = t.layout.convert(payload, target, **options)
     else:
         codes, _ = codes_of(t, payload)
         encoded = target.encode(codes, bits, **options)
@@ -182,7 +179,7 @@ def dequantize_values(
     payload = payload_of(t, sequence_lengths)
     params = params_of(t)
     check_content(t, payload)
-    scheme.check_values(params)
+    # The scheme checks the parameters that it uses; checking all of them would cost every small region the whole.
     shape = payload.shape if region is None else region_shape(region)
     if out is not None and (out.shape != shape or out.dtype != np.float32):
         raise BufferError(f"out must be float32 of shape {shape}, but is {out.dtype} of shape {out.shape}")
@@ -190,7 +187,7 @@ def dequantize_values(
         return _dequantize_sparse(t, scheme, payload, params, region, out)
     if t.layout.kind == "indirect":
         slots, codes = t.layout.read_slots(payload, region or full_region(payload.shape))  # type: ignore[attr-defined]
-        values = scheme.dequantize_slots(codes, slots, params)
+        values = scheme.dequantize_slots(codes, slots, params, region)
         return _into(out, values)
     if t.layout.name == "row_major" and (region is None or is_full(region, payload.shape)):
         target = out if out is not None and out.flags.c_contiguous else np.empty(shape, np.float32)
