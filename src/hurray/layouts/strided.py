@@ -114,8 +114,8 @@ class StridedLayout(SeparableLayout):
             codes.shape, codes.dtype, linear, 0, tuple(s * codes.dtype.itemsize for s in layout.strides)
         )
         place[...] = codes
-        if not np.array_equal(place.view("u1") if place.dtype.kind == "V" else place, codes, equal_nan=False):
-            _check_no_overlap(place, codes)
+        if not stride_kernels.is_row_major(codes.shape, layout.strides) and place.tobytes() != codes.tobytes():
+            raise InvalidDescriptorError("the strides put different elements at one place")
         return Encoded(layout, (pack_codes(linear, bits),))
 
     def encode_options(self) -> dict[str, Any]:
@@ -123,11 +123,6 @@ class StridedLayout(SeparableLayout):
 
     def transpose(self, payload: Payload, axes: tuple[int, ...]) -> Encoded | None:
         return Encoded(StridedLayout([self.strides[k] for k in axes]), payload.buffers)
-
-
-def _check_no_overlap(place: Codes, codes: Codes) -> None:
-    if np.ascontiguousarray(place).tobytes() != np.ascontiguousarray(codes).tobytes():
-        raise InvalidDescriptorError("the strides put different elements at one place")
 
 
 def reach(extent: tuple[int, int], bits: int, byte_offset: int) -> int:
