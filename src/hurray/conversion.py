@@ -1,6 +1,6 @@
-"""Convert between Hurray files and the files of other formats, one tensor at a time.
+"""Convert between Hurray's files and streams and the files of other formats, one tensor at a time.
 
-The row of a format is in ``hurray.interop``; Hurray's own files are joined to them here.
+The row of a foreign format is in ``hurray.interop``; Hurray's own two are joined to them here.
 """
 
 from __future__ import annotations
@@ -14,16 +14,20 @@ from hurray.container.header import MIN_ALIGNMENT
 from hurray.container.reader import File
 from hurray.container.writer import Writer
 from hurray.errors import FileError, UnsupportedError
-from hurray.interop import CONVERTERS, Tensors, find_converter
+from hurray.interop import CONVERTERS, Converter, Tensors, TensorSet, find_converter
+from hurray.stream.reader import StreamReader
+from hurray.stream.writer import StreamWriter
 from hurray.tensor.composite import Composite
 from hurray.tensor.tensor import Tensor
 
-__all__ = ["FORMATS", "convert", "open_tensors"]
+__all__ = ["FORMATS", "convert", "open_tensors", "save_tensors"]
 
 Progress = Callable[[str, int, int], None]
 
 #: what a format argument may be
-FORMATS = ("hurray", *(row.name for row in CONVERTERS))
+FORMATS = ("hurray", "stream", *(row.name for row in CONVERTERS))
+
+_STREAM_SUFFIX = ".hstream"
 
 
 def open_tensors(path: Any, format: str | None = None, **options: Any) -> Tensors:
@@ -35,7 +39,7 @@ def open_tensors(path: Any, format: str | None = None, **options: Any) -> Tensor
         The file.
     format : str, optional
         One of ``FORMATS``; by default the ending of the name says it, and a file without a known ending is a Hurray
-        file.
+        file.  The tensors of a stream are called 0, 1, 2 ... and are read into memory.
     **options
         What the format's reader takes.
 
@@ -46,6 +50,9 @@ def open_tensors(path: Any, format: str | None = None, **options: Any) -> Tensor
     UnsupportedError
         The format is unknown, or cannot be read.
     """
+    if _is_stream(path, format):
+        with StreamReader(path, **options) as reader:
+            return TensorSet({str(k): item for k, item in enumerate(reader)})
     row = None if format == "hurray" else find_converter(path, format)
     if row is None:
         return cast(Tensors, File(path, **options))
@@ -77,7 +84,8 @@ def convert(
     src, dst : path, URL or binary file object
         Source and target.  They may be the same path.
     src_format, dst_format : str, optional
-        ``hurray``, ``safetensors``, ``npz``, ``npy`` ...; by default the endings of the names say it.
+        ``hurray``, ``stream``, ``safetensors``, ``npz``, ``npy`` ...; by default the endings of the names say it.  A
+        stream keeps the order of tensors, not their names.
     names : iterable of str, optional
         Convert these tensors only, in this order.
     kv : mapping, optional
@@ -107,22 +115,50 @@ def convert(
     >>> hurray.load(folder / "a.hrry")["w"].to_numpy()
     array([0, 1, 2])
     """
-    target = None if dst_format == "hurray" else find_converter(dst, dst_format)
-    if target is None and dst_format is None and not _is_hurray_name(dst):
-        raise UnsupportedError(
-            f"the ending of {os.fspath(dst)!r} names no known format; give dst_format, one of {', '.join(FORMATS)}"
-        )
-    if target is not None and target.writer is None:
-        raise UnsupportedError(f"{target.name} files cannot be written")
+    target = _writable(dst, dst_format)
     with closing(open_tensors(src, src_format)) as source:
         chosen = _Chosen(source, names, progress, 1 if target is None else target.passes)
         metadata = source.kv if kv is None else kv
         if target is not None:
             target.write(dst, chosen, kv=metadata, dequantize=dequantize, densify=densify)
-            return
-        with Writer(dst, kv=metadata, alignment=alignment) as writer:
-            for name in chosen:
-                writer.add(name, chosen[name])
+        elif _is_stream(dst, dst_format):
+            _write_stream(dst, chosen, metadata)
+        else:
+            _write_file(dst, chosen, metadata, alignment)
+
+
+def _write_file(path: Any, tensors: Mapping[str, Tensor | Composite], kv: Mapping[str, Any], alignment: int) -> None:
+    with Writer(path, kv=kv, alignment=alignment) as writer:
+        for name in tensors:
+            writer.add(name, tensors[name])
+
+
+def _write_stream(path: Any, tensors: Mapping[str, Tensor | Composite], kv: Mapping[str, Any]) -> None:
+    if kv:
+        raise UnsupportedError(f"a stream has no place for metadata ({', '.join(kv)}); leave it out with kv={{}}")
+    with StreamWriter(path) as writer:
+        for name in tensors:
+            writer.write(tensors[name])
+
+
+def _is_stream(path: Any, format: str | None) -> bool:
+    if format is None and isinstance(path, (str, os.PathLike)):
+        return os.fspath(path).lower().endswith(_STREAM_SUFFIX)
+    return format == "stream"
+
+
+def _writable(path: Any, format: str | None) -> Converter | None:
+    """Return the converter that writes a file; None for Hurray's own files and streams."""
+    if format == "hurray" or _is_stream(path, format):
+        return None
+    target = find_converter(path, format)
+    if target is None and format is None and not _is_hurray_name(path):
+        raise UnsupportedError(
+            f"the ending of {os.fspath(path)!r} names no known format; say which: {', '.join(FORMATS)}"
+        )
+    if target is not None and target.writer is None:
+        raise UnsupportedError(f"{target.name} files cannot be written")
+    return target
 
 
 def _is_hurray_name(path: Any) -> bool:
@@ -159,3 +195,22 @@ class _Chosen(Mapping[str, "Tensor | Composite"]):
 
     def __len__(self) -> int:
         return len(self._names)
+
+
+def save_tensors(path: Any, tensors: Mapping[str, Tensor | Composite], format: str | None = None) -> None:
+    """Write tensors to a file of the format that its ending, or ``format``, says.
+
+    Raises
+    ------
+    FileError
+        The file cannot be written.
+    UnsupportedError
+        The format is unknown or cannot express a tensor.
+    """
+    target = _writable(path, format)
+    if target is not None:
+        target.write(path, tensors, kv={})
+    elif _is_stream(path, format):
+        _write_stream(path, tensors, {})
+    else:
+        _write_file(path, tensors, {}, MIN_ALIGNMENT)

@@ -41,7 +41,7 @@ def find_converter(path: Any, name: str | None = None) -> Converter | None:
             if row.name == name:
                 return row
         known = ", ".join(row.name for row in CONVERTERS)
-        raise UnsupportedError(f"unknown format {name!r}; known: hurray, {known}")
+        raise UnsupportedError(f"unknown format {name!r}; known: hurray, stream, {known}")
     if not isinstance(path, (str, os.PathLike)):
         return None
     ending = os.fspath(path).lower()
