@@ -142,7 +142,7 @@ def open_output(target: Any, *, atomic: bool) -> Output:
     if isinstance(target, (str, bytes, os.PathLike)):
         path = os.fspath(target)
         if isinstance(path, str) and is_url(path):
-            return Output(_RemoteSink(create_url(path), path))
+            return Output(_RemoteSink(path))
         return Output(_open_path(path, atomic))
     if not hasattr(target, "write"):
         raise TypeError(f"expected a path or a binary file object to write to, not {type(target).__name__}")
@@ -196,7 +196,8 @@ class _ObjectSink:
 class _RemoteSink(_ObjectSink):
     """An object store: the object appears when it is closed, and not at all when it is discarded."""
 
-    def __init__(self, target: Any, url: str) -> None:
+    def __init__(self, url: str) -> None:
+        target, self._undo = create_url(url)
         super().__init__(target)
         self.name = url
         self._start = None
@@ -209,6 +210,7 @@ class _RemoteSink(_ObjectSink):
     def discard(self) -> None:
         if hasattr(self._target, "discard"):
             self._target.discard()
+        self._undo()
 
 
 class _DescriptorSink:

@@ -161,6 +161,10 @@ class Writer:
         _encode(name)
         try:
             tensor = item if isinstance(item, (Tensor, Composite)) else _as_tensor(item)
+            if tensor.descriptor.is_opaque:
+                raise UnsupportedError(
+                    f"{tensor.layout!r} is unknown and its buffer table cannot be found, so its data cannot be written"
+                )
             for member, plan in plan_item(name, tensor):
                 encoded = _encode(member)
                 if encoded in self._entries or encoded in plans:

@@ -116,14 +116,14 @@ class FileObjectSource:
         self._target = target
         self._owned = owned
         self._lock = threading.Lock()
-        seekable = getattr(target, "seekable", None)
-        if not hasattr(target, "seek") or (seekable is not None and not seekable()):
-            raise FileError(
-                f"{self.name} cannot seek, and a Hurray file is read from its end; read it into memory first, or write "
-                "a stream instead of a file",
-                filename=self.name,
-            )
         try:
+            seekable = getattr(target, "seekable", None)
+            if not hasattr(target, "seek") or (seekable is not None and not seekable()):
+                raise FileError(
+                    f"{self.name} cannot seek, and a Hurray file is read from its end; read it into memory first, or "
+                    "write a stream instead of a file",
+                    filename=self.name,
+                )
             here = target.tell()
             end = target.seek(0, io.SEEK_END)
             # Some objects follow the old protocol and return None from seek.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from typing import Any
 
 from hurray.errors import FileError, HurrayError, UnsupportedError
@@ -57,8 +58,15 @@ def open_url(url: str) -> FileObjectSource:
     return FileObjectSource(target, url, owned=True)
 
 
-def create_url(url: str) -> Any:
-    """Open a URL for writing and return a file object that has ``commit`` and ``discard``, where its kind has them.
+def create_url(url: str) -> tuple[Any, Callable[[], None]]:
+    """Open a URL for writing.
+
+    Returns
+    -------
+    target : file object
+        It has ``commit`` and ``discard``, where its kind of file system has them.
+    undo : callable
+        Removes what discarding leaves behind on file systems without transactions.
 
     Raises
     ------
@@ -67,6 +75,13 @@ def create_url(url: str) -> Any:
     """
     fs, path = _filesystem(url)
     try:
-        return fs.open(path, "wb", autocommit=False)
+        existed = fs.exists(path)
+        target = fs.open(path, "wb", autocommit=False)
     except (OSError, ValueError, NotImplementedError) as error:
         raise FileError(f"cannot write {url!r}: {error}", filename=url) from None
+
+    def undo() -> None:
+        if not existed and fs.exists(path):
+            fs.rm_file(path)
+
+    return target, undo

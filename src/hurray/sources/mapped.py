@@ -1,7 +1,7 @@
 """A source over a memory-mapped file.
 
 The map belongs to the views: it goes away with the last of them, so closing the source never invalidates an array.
-The file descriptor is closed at once.  A file that another program truncates while it is mapped makes the operating
+The file's own descriptor is closed at once (from Python 3.13 on the map keeps none either).  A file that another program truncates while it is mapped makes the operating
 system stop the process on access; writers that replace a file by renaming (as ours does) never do that.
 """
 
@@ -11,6 +11,7 @@ import io
 import mmap
 import os
 import stat
+import sys
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,8 @@ from hurray.sources._base import Bytes, check_range, file_error, source_name
 __all__ = ["MappedSource", "mappable"]
 
 _OPEN_FLAGS = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+# The map would keep a duplicate of the descriptor only to be resized.
+_UNTRACKED: dict[str, Any] = {"trackfd": False} if sys.version_info >= (3, 13) and os.name == "posix" else {}
 
 
 class MappedSource:
@@ -46,7 +49,7 @@ class MappedSource:
         self.size = status.st_size
         try:
             # An empty file cannot be mapped, but has no bytes to show either.
-            mapped = mmap.mmap(fd, self.size, access=mmap.ACCESS_READ) if self.size else b""
+            mapped = mmap.mmap(fd, self.size, access=mmap.ACCESS_READ, **_UNTRACKED) if self.size else b""
         except (OSError, ValueError, OverflowError) as error:
             if isinstance(error, OSError):
                 raise file_error(error, name, "map") from None
