@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from hurray.kernels import affine, minifloat, mx, nf4, scaling
+from hurray.kernels import affine, lookup, minifloat, mx, nf4, scaling
 from hurray.kernels import bits as bit_kernels
 
 Array = NDArray[Any]
@@ -159,8 +159,8 @@ def test_dequantize_packed(
             value = table[codes[index]]
             expected[index] = scale[p] * (value if symmetric else value - zero[p])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scaling, "_WIDE_ELEMS", 0 if wide else 1 << 30)
-        got = scaling.dequantize_packed(
+        patch.setattr(lookup, "_WIDE_ELEMS", 0 if wide else 1 << 30)
+        got = lookup.dequantize_packed(
             packed,
             n_bits,
             table,
@@ -193,7 +193,7 @@ def test_dequantize_packed_six(
     with np.errstate(all="ignore"):
         for index in itertools.product(*map(range, shape)):
             expected[index] = scale[param_index(index, shape, axis, block)] * table[codes[index]]
-    got = scaling.dequantize_packed_six(
+    got = lookup.dequantize_packed_six(
         bit_kernels.pack(codes, 6),
         table,
         broadcast_form(scale, shape, axis, block),

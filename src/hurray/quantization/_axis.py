@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from hurray.dtypes.table import Dtype
 from hurray.errors import InvalidDescriptorError
-from hurray.kernels import scaling
+from hurray.kernels import lookup, scaling
 from hurray.quantization._base import Float32, Params, Scheme
 from hurray.quantization._checks import n_others
 
@@ -207,10 +207,10 @@ class AxisScheme(Scheme):
         scale = self._spread(scales, shape)
         block = self._block or 1
         if bits == 6:
-            scaling.dequantize_packed_six(data, table, scale, shape=shape, axis=self.axis, block_size=block, out=out)
+            lookup.dequantize_packed_six(data, table, scale, shape=shape, axis=self.axis, block_size=block, out=out)
             return True
         zero = None if zeros is None else self._spread(zeros, shape).astype(np.float32)
-        scaling.dequantize_packed(
+        lookup.dequantize_packed(
             data, bits, table, scale, zero, shape=shape, axis=self.axis, block_size=block, out=out
         )
         return True

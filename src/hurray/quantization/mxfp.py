@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from hurray.dtypes.table import Dtype
 from hurray.errors import InvalidDescriptorError
-from hurray.kernels import affine, minifloat, mx, scaling
+from hurray.kernels import affine, lookup, minifloat, mx
 from hurray.quantization._affine import integer_table, parse_scale_index
 from hurray.quantization._axis import AxisScheme, flat_params
 from hurray.quantization._base import Float32, Params, ParamSpec, Quantized, SchemeContext, check_storage
@@ -134,7 +134,7 @@ class MXFP(AxisScheme):
                 codes, dtype.bit_width, True, scale, axis=axis, block_size=block_size, out=out
             )
         table = minifloat.decode_table(dtype.name)
-        return scaling.dequantize_by_table(codes, table, scale, axis=axis, block_size=block_size, out=out)
+        return lookup.dequantize_by_table(codes, table, scale, axis=axis, block_size=block_size, out=out)
 
     def _table(self, dtype: Dtype) -> Float32 | None:
         if not dtype.is_integer:

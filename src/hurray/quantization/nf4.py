@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from hurray.dtypes.table import Dtype
 from hurray.errors import InvalidDescriptorError
-from hurray.kernels import nf4, scaling
+from hurray.kernels import lookup, nf4
 from hurray.quantization._affine import parse_scale_index
 from hurray.quantization._axis import AxisScheme, flat_params
 from hurray.quantization._base import Float32, Params, ParamSpec, Quantized, SchemeContext, check_storage
@@ -112,7 +112,7 @@ class NF4(AxisScheme):
         block_size: int = 1,
         out: Float32 | None = None,
     ) -> Float32:
-        return scaling.dequantize_by_table(codes, nf4.LEVELS, scale, axis=axis, block_size=block_size, out=out)
+        return lookup.dequantize_by_table(codes, nf4.LEVELS, scale, axis=axis, block_size=block_size, out=out)
 
     def _table(self, dtype: Dtype) -> Float32 | None:
         return nf4.LEVELS

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from hurray.dtypes.table import Dtype
 from hurray.errors import InvalidDescriptorError
-from hurray.kernels import affine, scaling
+from hurray.kernels import affine, lookup
 from hurray.quantization._base import Float32, Params, ParamSpec, Quantized, Scheme, SchemeContext, check_storage
 from hurray.quantization._checks import as_int, zero_point_range
 from hurray.wire.reader import Reader
@@ -123,7 +123,7 @@ class PerTensorAffine(Scheme):
         every = np.arange(1 << bits, dtype=np.uint8)
         table = self.dequantize(every, (), params)
         data = params.buffers[0][byte_offset : byte_offset + n_elems * bits // 8]
-        scaling.dequantize_packed(data, bits, table, None, shape=(n_elems,), out=out.reshape(-1))
+        lookup.dequantize_packed(data, bits, table, None, shape=(n_elems,), out=out.reshape(-1))
         return True
 
     @classmethod

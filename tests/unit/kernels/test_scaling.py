@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hurray.kernels import affine, mx, nf4, scaling
+from hurray.kernels import affine, lookup, mx, nf4, scaling
 
 
 def bits(array: Any) -> list[int]:
@@ -72,7 +72,7 @@ def test_signs_of_zero_follow_the_formula() -> None:
     assert bits(affine.dequantize_affine(np.zeros(1, np.int8), 8, True, scale)) == [0x80000000]
     zero = np.array([5], np.int32)
     assert bits(affine.dequantize_affine(np.full(1, 5, np.uint8), 8, False, scale, zero)) == [0x80000000]
-    levels = scaling.dequantize_by_table(np.array([0, 7], np.uint8), nf4.LEVELS, np.zeros(1, np.float32))
+    levels = lookup.dequantize_by_table(np.array([0, 7], np.uint8), nf4.LEVELS, np.zeros(1, np.float32))
     assert bits(levels) == [0x80000000, 0]
 
 
@@ -168,18 +168,6 @@ def test_mx_edges() -> None:
     assert mx.quantize_mx_int(big, 4, 2, 1, 16)[1].tolist() == [[252]]
     with pytest.raises(ValueError, match="multiple"):
         mx.quantize_mx_int(big, 4, 2, 1, 32)
-
-
-def test_packed_refuses_what_it_cannot_do() -> None:
-    data = np.zeros(3, np.uint8)
-    with pytest.raises(ValueError, match="whole bytes"):
-        scaling.dequantize_packed(data, 4, nf4.LEVELS, None, shape=(2, 3))
-    with pytest.raises(ValueError, match="whole bytes"):
-        scaling.dequantize_packed(data, 4, nf4.LEVELS, np.ones((1, 6), np.float32), shape=(1, 6), axis=1)
-    with pytest.raises(ValueError, match="whole groups"):
-        scaling.dequantize_packed_six(data, np.zeros(64, np.float32), None, shape=(2, 2))
-    with pytest.raises(ValueError, match="float32"):
-        scaling.dequantize_packed(data, 4, nf4.LEVELS, None, shape=(6,), out=np.empty(6))  # type: ignore[arg-type]
 
 
 def test_round_scales_ties_to_even() -> None:
