@@ -216,7 +216,7 @@ def from_torch(t: torch.Tensor, *, copy: bool | None = None) -> Tensor:
     if build is None:
         raise UnsupportedError(f"a torch.Tensor of layout {values.layout} has no counterpart here; use t.to_dense()")
     if values.ndim != values.sparse_dim() + values.dense_dim() or values.dense_dim():
-        raise UnsupportedError(f"a sparse torch.Tensor of shape {tuple(t.shape)} has batch or dense dimensions, which none has here")
+        raise UnsupportedError(f"a sparse torch.Tensor with batch or dense dimensions is not taken: {tuple(t.shape)}")
     return build(values, copy)
 
 
