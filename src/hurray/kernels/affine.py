@@ -9,7 +9,7 @@ Format: quantization, formulas; quantizing, affine.
 
 from __future__ import annotations
 
-import threading
+from _thread import allocate_lock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -278,7 +278,8 @@ def _extremes(
     low = np.zeros(params_shape, np.float32)
     high = np.zeros(params_shape, np.float32)
     others = tuple(k for k in range(x.ndim) if k != axis)
-    lock = threading.Lock()
+    # The module behind `threading`, which costs a millisecond to import that most programs need not pay.
+    lock = allocate_lock()
 
     def work(chunk: Chunk, params: tuple[Array | None, ...]) -> None:
         numbers = as_float32(chunk[0])

@@ -164,7 +164,9 @@ class AxisScheme(Scheme):
 
     def _entries(self, coords: NDArray[np.int64], shape: tuple[int, ...], start: int) -> NDArray[np.int64]:
         """Return the wire position of the parameter of each coordinate, refusing coordinates outside the shape."""
-        outside = ((coords < 0) | (coords >= np.array(shape, np.int64))).any(axis=1)
+        # Sizes beyond int64 bound no coordinate of that type.
+        limits = np.array([min(n, 2**63 - 1) for n in shape], np.int64)
+        outside = ((coords < 0) | (coords >= limits)).any(axis=1)
         if outside.any():
             at = int(outside.argmax())
             place = coords[at].tolist()
