@@ -106,10 +106,11 @@ def dequantize_affine(
     offset = None if zero_point is None else zero_point.astype(np.int64 if bits > 16 else np.float32)
     half = np.int8(1 << (bits - 1)) if bits < 8 else np.int8(0)
 
-    def work(chunk: Chunk, params: tuple[Array | None, ...]) -> None:
+    def work(chunk: Chunk, params: tuple[Any, ...]) -> None:
         q, values = chunk
         # Parameters of another axis than the last lie far apart; a small copy spares the formula the strides.
-        multiplier, shift = (None if p is None else np.asarray(p, order="C") for p in params)
+        compact: list[Any] = [p if p is None else np.asarray(p, order="C") for p in params]
+        multiplier, shift = compact
         if bits < 8 and signed:
             q = (q.view(np.int8) ^ half) - half
         if bits > 16 and shift is not None:
@@ -117,7 +118,7 @@ def dequantize_affine(
         np.copyto(values, q, casting="unsafe")
         if bits <= 16 and shift is not None:
             np.subtract(values, shift, out=values)
-        np.multiply(multiplier, values, out=values)  # type: ignore[arg-type]
+        np.multiply(multiplier, values, out=values)
 
     for_each_chunk(work, (codes, result), (scale, offset), axis=axis, block_size=block_size, workers=workers)
     return result
@@ -201,8 +202,8 @@ def encode_affine(
     """
     codes = np.empty(x.shape, storage_dtype(bits, signed)) if out is None else out
 
-    def work(chunk: Chunk, params: tuple[Array | None, ...]) -> None:
-        _encode(as_float32(chunk[0]), chunk[1], params[0], params[1], bits, signed)  # type: ignore[arg-type]
+    def work(chunk: Chunk, params: tuple[Any, ...]) -> None:
+        _encode(as_float32(chunk[0]), chunk[1], params[0], params[1], bits, signed)
 
     for_each_chunk(work, (x, codes), (scale, zero_point), axis=axis, block_size=block_size, workers=workers)
     return codes
@@ -241,7 +242,7 @@ def _quantize_blocks(
     symmetric = zero_point is None
     unsplit = block_size == 1
 
-    def work(chunk: Chunk, params: tuple[Array | None, ...]) -> None:
+    def work(chunk: Chunk, params: tuple[Any, ...]) -> None:
         numbers = as_float32(chunk[0])
         # A partial last block has no dimension of its own: it lies along `axis`, and so do blocks of one element.
         along = axis + 1 if numbers.ndim > x.ndim else axis
@@ -255,10 +256,10 @@ def _quantize_blocks(
             high = reduce_blocks(np.maximum, numbers, along)
         if not (np.isfinite(low).all() and np.isfinite(high).all()):
             raise first_non_finite(x) or AssertionError("an extreme is not finite")
-        params[0][...], offsets = _params(low, high, bits, signed, symmetric, scale_type)  # type: ignore[index]
+        params[0][...], offsets = _params(low, high, bits, signed, symmetric, scale_type)
         if params[1] is not None:
             params[1][...] = offsets
-        _encode(numbers, chunk[1], params[0], params[1], bits, signed)  # type: ignore[arg-type]
+        _encode(numbers, chunk[1], params[0], params[1], bits, signed)
 
     for_each_chunk(
         work,
@@ -281,14 +282,14 @@ def _extremes(
     # The module behind `threading`, which costs a millisecond to import that most programs need not pay.
     lock = allocate_lock()
 
-    def work(chunk: Chunk, params: tuple[Array | None, ...]) -> None:
+    def work(chunk: Chunk, params: tuple[Any, ...]) -> None:
         numbers = as_float32(chunk[0])
         chunk_low = np.min(numbers, axis=others, keepdims=True)
         chunk_high = np.max(numbers, axis=others, keepdims=True)
         # Two chunks may share channels, so the merge is not left to chance.
         with lock:
-            np.minimum(params[0], chunk_low, out=params[0])  # type: ignore[call-overload]
-            np.maximum(params[1], chunk_high, out=params[1])  # type: ignore[call-overload]
+            np.minimum(params[0], chunk_low, out=params[0])
+            np.maximum(params[1], chunk_high, out=params[1])
 
     for_each_chunk(work, (x,), (low, high), workers=workers)
     if not (np.isfinite(low).all() and np.isfinite(high).all()):
@@ -305,7 +306,7 @@ def _params(
         if not signed and bool((low < 0).any()):
             raise ScaleRangeError("symmetric unsigned codes cannot hold negative numbers")
         span: Array = np.maximum(np.abs(low), high)
-        exact = span / np.float32(greatest)
+        exact: Array = span / np.float32(greatest)
     else:
         low = np.minimum(low, np.float32(0))
         span = np.maximum(high, np.float32(0)).astype(np.float64) - low

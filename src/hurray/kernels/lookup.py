@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,7 +53,7 @@ def dequantize_by_table(
     """
     result = output(out, codes.shape)
 
-    def work(chunk: Chunk, params: tuple[Array | None, ...]) -> None:
+    def work(chunk: Chunk, params: tuple[Any, ...]) -> None:
         values = chunk[1]
         # 'clip' is the mode that writes straight to its output; no code is outside the table.
         np.take(table, chunk[0], out=values, mode="clip")
@@ -167,7 +167,7 @@ def dequantize_packed(
     # No code is outside the table; of the modes that write straight to their output the faster one differs.
     mode: Literal["clip", "wrap"] = "clip" if items is data else "wrap"
 
-    def work(chunk: Chunk, params: tuple[Array | None, ...]) -> None:
+    def work(chunk: Chunk, params: tuple[Any, ...]) -> None:
         values = chunk[1]
         np.take(lookup, chunk[0], out=values.view(lookup.dtype)[..., 0], mode=mode)
         if params[1] is not None:
@@ -216,7 +216,7 @@ def dequantize_packed_six(
     lookup = _wide_table(table.tobytes(), 6).view(np.float64).reshape(-1)
     lead = (*shape[:-1], shape[-1] // 4)
 
-    def work(chunk: Chunk, params: tuple[Array | None, ...]) -> None:
+    def work(chunk: Chunk, params: tuple[Any, ...]) -> None:
         groups, values = chunk
         pairs = values.view(np.float64)
         low = groups[..., 1].astype(np.uint16)

@@ -7,6 +7,8 @@ Format: quantization, formulas, mxfp; quantizing, mxfp.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -78,10 +80,10 @@ def quantize_mx_float(
     """
     codes, scales = _outputs(x, axis, block_size, "u1")
 
-    def work(chunk: Chunk, params: tuple[Array | None, ...]) -> None:
+    def work(chunk: Chunk, params: tuple[Any, ...]) -> None:
         numbers = as_float32(chunk[0])
         shared = _shared_exponents(numbers, axis + 1, emax, x)
-        params[0][...] = shared  # type: ignore[index]
+        params[0][...] = shared
         minifloat.encode(np.multiply(numbers, _inverse_e8m0(shared)), name, out=chunk[1])
 
     for_each_chunk(
@@ -101,10 +103,10 @@ def quantize_mx_int(
     codes, scales = _outputs(x, axis, block_size, "i1")
     limit = float(1 << (bits - 1))
 
-    def work(chunk: Chunk, params: tuple[Array | None, ...]) -> None:
+    def work(chunk: Chunk, params: tuple[Any, ...]) -> None:
         numbers = as_float32(chunk[0])
         shared = _shared_exponents(numbers, axis + 1, emax, x)
-        params[0][...] = shared  # type: ignore[index]
+        params[0][...] = shared
         steps = np.multiply(numbers, _inverse_e8m0(shared))
         np.rint(steps, out=steps)
         np.clip(steps, -limit, limit - 1, out=steps)

@@ -5,6 +5,8 @@ Format: quantization, formulas, nf4; quantizing, nf4.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from hurray.kernels.scaling import (
@@ -109,13 +111,13 @@ def quantize_nf4(x: Array, axis: int, block_size: int, *, workers: int | None = 
     codes = np.empty(x.shape, np.uint8)
     scale = np.zeros(tuple(n_blocks(n, block_size) if k == axis else n for k, n in enumerate(x.shape)), np.float32)
 
-    def work(chunk: Chunk, params: tuple[Array | None, ...]) -> None:
+    def work(chunk: Chunk, params: tuple[Any, ...]) -> None:
         numbers = as_float32(chunk[0])
         along = axis + 1 if numbers.ndim > x.ndim else axis
         largest = reduce_blocks(np.maximum, np.abs(numbers), along)
         if not np.isfinite(largest).all():
             raise first_non_finite(x) or AssertionError("an extreme is not finite")
-        params[0][...] = largest  # type: ignore[index]
+        params[0][...] = largest
         largest[largest == 0] = 1
         nearest_levels(np.divide(numbers, largest), out=chunk[1])
 

@@ -195,7 +195,7 @@ def _run(tasks: Sequence[Callable[[], None]], threads: int) -> None:
 
 
 Chunk: TypeAlias = "tuple[Array, ...]"
-Work: TypeAlias = "Callable[[Chunk, tuple[Array | None, ...]], None]"
+Work: TypeAlias = "Callable[[Chunk, tuple[Any, ...]], None]"
 
 
 def for_each_chunk(
@@ -276,17 +276,17 @@ def _split(
 
 
 def _task(work: Work, arrays: Chunk, params: tuple[Array | None, ...], box: tuple[slice, ...]) -> Callable[[], None]:
+    # The ellipsis keeps 0-d arrays arrays.
+    key: tuple[Any, ...] = (*box, ...)
+
     def task() -> None:
-        work(
-            # The ellipsis keeps 0-d arrays arrays.
-            tuple(a[(*box, ...)] for a in arrays),
-            tuple(
-                None if p is None else p[(*(slice(None) if p.shape[k] == 1 else s for k, s in enumerate(box)), ...)]
-                for p in params
-            ),
-        )
+        work(tuple(a[key] for a in arrays), tuple(None if p is None else p[_broadcast_key(p, box)] for p in params))
 
     return task
+
+
+def _broadcast_key(param: Array, box: tuple[slice, ...]) -> tuple[Any, ...]:
+    return (*(slice(None) if param.shape[k] == 1 else run for k, run in enumerate(box)), ...)
 
 
 def reduce_blocks(ufunc: np.ufunc, chunk: Array, axis: int) -> Array:
@@ -314,7 +314,8 @@ def first_non_finite(x: Array) -> NonFiniteError | None:
     (0, 1)
     """
     for box in _boxes(x.shape, CHUNK_ELEMS):
-        chunk = x[(*box, ...)]
+        key: tuple[Any, ...] = (*box, ...)
+        chunk = x[key]
         with np.errstate(all="ignore"):
             bad = ~np.isfinite(as_float32(chunk))
         if bad.any():
