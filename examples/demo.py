@@ -1,7 +1,7 @@
 """A real model file into the Hurray format and back, step by step.
 
-Usage: ``python examples/demo.py [FILE.safetensors]``.  Without a file, the model inside the PyPI package ``silero-vad`` is
-fetched with pip and kept in ``build/demo``.
+Usage: ``python examples/demo.py [FILE.safetensors]``.  Without a file, the model inside the PyPI package ``silero-vad``
+is fetched with pip and kept in ``build/demo``.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import time
 import zipfile
 from pathlib import Path
 
-import hurray
 import numpy as np
+
+import hurray
 
 PACKAGE = "silero-vad"
 ROOT = Path(__file__).resolve().parent.parent
@@ -29,7 +30,9 @@ def fetch_model(folder: Path) -> Path:
     with tempfile.TemporaryDirectory() as temporary:
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", temporary, PACKAGE]
         if subprocess.run(command, check=False).returncode:
-            raise SystemExit(f"{PACKAGE} could not be downloaded; give a file of your own: make demo INPUT=model.safetensors")
+            raise SystemExit(
+                f"{PACKAGE} could not be downloaded; give a file of your own: make demo INPUT=model.safetensors"
+            )
         with zipfile.ZipFile(next(Path(temporary).glob("*.whl"))) as wheel:
             member = next(name for name in wheel.namelist() if name.endswith(".safetensors"))
             target = folder / Path(member).name
@@ -53,7 +56,9 @@ def show_zero_copy(path: Path) -> str:
         one = file[name].to_numpy(copy=False)
         two = file[name].to_numpy(copy=False)
     print(f"{name}: {one.dtype} {one.shape}, {one.nbytes} bytes")
-    print(f"read twice, at address {one.ctypes.data:#x} and {two.ctypes.data:#x}: the same memory, the file's own pages")
+    print(
+        f"read twice, at address {one.ctypes.data:#x} and {two.ctypes.data:#x}: the same memory, the file's own pages"
+    )
     assert one.ctypes.data == two.ctypes.data
     assert not one.flags.owndata
     print(f"writeable: {one.flags.writeable}; still valid after the file was closed: sum = {float(np.sum(one)):.6f}")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import helpers
 import pytest
 from hypothesis import HealthCheck, settings
+
+import helpers
 
 settings.register_profile(
     "default", max_examples=50, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]

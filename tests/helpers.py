@@ -86,11 +86,14 @@ def run_peer(code: str, *args: str, timeout: float = 120) -> str:
 
 def our_env() -> dict[str, str]:
     """Return an environment in which a new interpreter imports this library from the source tree."""
-    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(SRC), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)}
+    return {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(SRC), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep),
+    }
 
 
 def bits(array: np.ndarray[Any, Any]) -> bytes:
-    """Return the stored bits of an array in C order: equal bits are equal values, NaN payloads and zeros' signs kept."""
+    """Return the stored bits of an array in C order: NaN payloads and the signs of zeros count."""
     return np.ascontiguousarray(array).tobytes()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
 try:
     from hurray.cli.main import run
@@ -11,11 +12,9 @@ except ModuleNotFoundError as _error:
         raise
     _missing = _error.name
 
-    def run() -> int:
+    def run(arguments: Sequence[str] | None = None) -> int:
         """Say what is missing."""
-        sys.stderr.write(
-            f"hurray: the command line needs the package {_missing!r}: pip install 'hurray-format[cli]'\n"
-        )
+        sys.stderr.write(f"hurray: the command line needs the package {_missing!r}: pip install 'hurray-format[cli]'\n")
         return 1
 
 

@@ -6,8 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import helpers
 import pytest
+
+import helpers
 
 CASES = sorted((helpers.SHARED / "user_cases").glob("*.py"))
 #: exit code of a script that guessed a call which does not exist here

@@ -17,11 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from helpers import ROOT, our_env
 
-PAGES = [
-    ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))
-]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
 LINK = re.compile(r"\]\(([^)#\s]+)(#[^)\s]*)?\)")
 EXPECTED = "# -> "
@@ -48,7 +47,11 @@ def run_console(text: str, folder: Path) -> None:
             continue
         done = subprocess.run(
             [sys.executable, "-m", "hurray", *words[1:]],
-            capture_output=True, text=True, cwd=folder, env=our_env(), check=False,
+            capture_output=True,
+            text=True,
+            cwd=folder,
+            env=our_env(),
+            check=False,
         )
         assert done.returncode == 0, done.stderr
         if want.strip():

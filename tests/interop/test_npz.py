@@ -7,14 +7,15 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-import hurray
 import ml_dtypes
 import numpy as np
 import pytest
-from helpers import assert_same_bits
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+
+import hurray
+from helpers import assert_same_bits
 
 BASE = np.arange(60, dtype=np.float64).reshape(3, 4, 5)
 ARRAYS: dict[str, NDArray[Any]] = {
@@ -169,7 +170,9 @@ def test_damaged_npz(tmp_path: Path) -> None:
             hurray.from_npz(blob)
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("lie.npy", header("{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000000,)}", b"x" * 8))
+        archive.writestr(
+            "lie.npy", header("{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000000,)}", b"x" * 8)
+        )
     with pytest.raises(hurray.FileError, match=r"'lie'.*only 8"):
         hurray.from_npz(out.getvalue())["lie"]
 

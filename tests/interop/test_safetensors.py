@@ -8,14 +8,15 @@ import struct
 from pathlib import Path
 from typing import Any
 
-import hurray
 import ml_dtypes
 import numpy as np
 import pytest
-from helpers import assert_same_bits, bits
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+
+import hurray
+from helpers import assert_same_bits, bits
 
 safetensors = pytest.importorskip("safetensors")
 peer = pytest.importorskip("safetensors.numpy")
@@ -33,8 +34,18 @@ def entry(dtype: str, shape: list[Any], begin: Any, end: Any) -> dict[str, Any]:
 
 
 NATIVE = {
-    "f8": np.float64, "f4": np.float32, "f2": np.float16, "i8": np.int64, "i4": np.int32, "i2": np.int16, "i1": np.int8,
-    "u8": np.uint64, "u4": np.uint32, "u2": np.uint16, "u1": np.uint8, "c8": np.complex64,
+    "f8": np.float64,
+    "f4": np.float32,
+    "f2": np.float16,
+    "i8": np.int64,
+    "i4": np.int32,
+    "i2": np.int16,
+    "i1": np.int8,
+    "u8": np.uint64,
+    "u4": np.uint32,
+    "u2": np.uint16,
+    "u1": np.uint8,
+    "c8": np.complex64,
 }
 
 
@@ -114,8 +125,12 @@ def test_small_floats_keep_every_bit(kind: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "name", "n", "n_bytes"),
-    [("F8_E8M0", "float8_e8m0", 3, 3), ("F4", "float4_e2m1", 6, 3), ("F6_E2M3", "float6_e2m3", 8, 6),
-     ("F6_E3M2", "float6_e3m2", 4, 3)],
+    [
+        ("F8_E8M0", "float8_e8m0", 3, 3),
+        ("F4", "float4_e2m1", 6, 3),
+        ("F6_E2M3", "float6_e2m3", 8, 6),
+        ("F6_E3M2", "float6_e3m2", 4, 3),
+    ],
 )
 def test_scale_and_packed_types_pass_unchanged(kind: str, name: str, n: int, n_bytes: int) -> None:
     data = bytes(range(1, n_bytes + 1))
@@ -149,8 +164,10 @@ def test_mapped_tensors_are_shared_and_read_only(tmp_path: Path) -> None:
 
 
 def test_unaligned_data_are_shared() -> None:
-    blob = raw(b'{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"b":{"dtype":"F64","shape":[2],"data_offsets":[1,17]}}',
-               b"\x07" + struct.pack("<2d", 1.5, -2.5))
+    blob = raw(
+        b'{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"b":{"dtype":"F64","shape":[2],"data_offsets":[1,17]}}',
+        b"\x07" + struct.pack("<2d", 1.5, -2.5),
+    )
     t = hurray.from_safetensors(blob)["b"]
     assert t.to_numpy(copy=False).tolist() == [1.5, -2.5]
 
@@ -213,13 +230,19 @@ def test_metadata_other_than_text_becomes_json() -> None:
 
 
 def shards(tmp_path: Path) -> Path:
-    peer.save_file({"a": np.arange(3.0), "b": np.arange(4.0)}, tmp_path / "m-1.safetensors", metadata={"format": "pt", "n": "1"})
+    peer.save_file(
+        {"a": np.arange(3.0), "b": np.arange(4.0)}, tmp_path / "m-1.safetensors", metadata={"format": "pt", "n": "1"}
+    )
     peer.save_file({"c": np.arange(5.0)}, tmp_path / "m-2.safetensors", metadata={"format": "pt", "n": "2"})
     index = tmp_path / "model.safetensors.index.json"
-    index.write_text(json.dumps({
-        "metadata": {"total_size": 96},
-        "weight_map": {"c": "m-2.safetensors", "a": "m-1.safetensors", "b": "m-1.safetensors"},
-    }))
+    index.write_text(
+        json.dumps(
+            {
+                "metadata": {"total_size": 96},
+                "weight_map": {"c": "m-2.safetensors", "a": "m-1.safetensors", "b": "m-1.safetensors"},
+            }
+        )
+    )
     return index
 
 
@@ -231,7 +254,9 @@ def test_sharded_checkpoint_is_one_set(tmp_path: Path) -> None:
         assert found.kv == {"format": "pt", "m-1.safetensors/n": "1", "m-2.safetensors/n": "2"}
 
 
-@pytest.mark.parametrize("place", ["../m-1.safetensors", "/etc/passwd", "", "..", "a/b", "a\\b", 5, None, "c:x", "nul\0"])
+@pytest.mark.parametrize(
+    "place", ["../m-1.safetensors", "/etc/passwd", "", "..", "a/b", "a\\b", 5, None, "c:x", "nul\0"]
+)
 def test_index_cannot_reach_elsewhere(tmp_path: Path, place: Any) -> None:
     index = shards(tmp_path)
     index.write_text(json.dumps({"weight_map": {"a": place}}))
@@ -268,7 +293,9 @@ DAMAGED: dict[str, bytes] = {
     "not UTF-8": raw(b'{"\xff":1}'),
     "UTF-16": raw("{}".encode("utf-16")),
     "deep": raw(b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}"),
-    "name twice": raw(b'{"a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},"a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}}'),
+    "name twice": raw(
+        b'{"a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},"a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}}'
+    ),
     "half a surrogate": raw(b'{"\\ud800":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}}'),
     "metadata not text": raw(b'{"__metadata__":{"a":1}}'),
     "metadata a list": raw(b'{"__metadata__":[]}'),

@@ -14,7 +14,20 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["clean", "format_bytes", "format_shape", "print_json", "print_line", "print_table", "progress", "warn"]
+from hurray.quantization import Scheme
+from hurray.quantization._base import UnknownScheme
+
+__all__ = [
+    "clean",
+    "format_bytes",
+    "format_scheme",
+    "format_shape",
+    "print_json",
+    "print_line",
+    "print_table",
+    "progress",
+    "warn",
+]
 
 #: wide enough that a table that is piped into another program is never folded
 _PIPE_WIDTH = 4096
@@ -38,6 +51,13 @@ def format_bytes(n_bytes: int) -> str:
 def format_shape(shape: Sequence[int | None]) -> str:
     """Return a shape as people read it; a dynamic dimension is a question mark."""
     return "x".join("?" if n is None else str(n) for n in shape) or "scalar"
+
+
+def format_scheme(scheme: Scheme | UnknownScheme | None) -> str | None:
+    """Return the name of a quantization scheme; None without one."""
+    if scheme is None:
+        return None
+    return scheme.name if isinstance(scheme, Scheme) else "unknown scheme"
 
 
 def _console(*, stderr: bool = False) -> Console:

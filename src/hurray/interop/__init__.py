@@ -9,7 +9,7 @@ import os
 from typing import Any
 
 from hurray.errors import UnsupportedError
-from hurray.interop._base import Converter, TensorSet, Tensors
+from hurray.interop._base import Converter, Tensors, TensorSet
 
 __all__ = ["CONVERTERS", "Converter", "TensorSet", "Tensors", "find_converter"]
 

@@ -78,7 +78,7 @@ def dense_form(name: str, item: Any, target: str, *, dequantize: bool = False, d
         raise UnsupportedError(f"tensor {name!r} has a private type or layout: it is carried, not interpreted")
     if item.layout.kind != "dense" and not densify:
         raise UnsupportedError(
-            f"tensor {name!r} is stored in layout {item.layout.name!r}, which {target} cannot express; pass densify=True"
+            f"tensor {name!r} is in layout {item.layout.name!r}, which {target} cannot express; pass densify=True"
         )
     if item.quantization is None:
         return DenseForm(name, item, item.dtype, known)
@@ -98,6 +98,6 @@ def _from_codes(array: NDArray[Any], dtype: Dtype) -> Tensor:
 
 def row_major_bytes(t: Tensor) -> NDArray[np.uint8]:
     """Return the bytes of a dense row-major tensor's elements: a 1-D view, padding left out."""
-    n_bytes = packed_nbytes(int(np.prod(t.shape, dtype=object)), t.dtype.bit_width)  # type: ignore[arg-type]
+    n_bytes = packed_nbytes(t.size or 0, t.dtype.bit_width)
     start = t.descriptor.byte_offset
     return t._buffers[0][start : start + n_bytes]

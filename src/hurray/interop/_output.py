@@ -31,7 +31,7 @@ def output(target: str | os.PathLike[str] | BinaryIO) -> Iterator[BinaryIO]:
         check_binary(target)
         yield cast(BinaryIO, target)
         return
-    path = os.path.realpath(os.fspath(cast("str | os.PathLike[str]", target)))
+    path = os.path.realpath(os.fspath(target))
     folder, base = os.path.split(path)
     temporary = os.path.join(folder, f".{base[:100]}.{secrets.token_hex(6)}.part")
     try:

@@ -269,5 +269,7 @@ def format_header(entries: Mapping[str, Entry], metadata: Mapping[str, str]) -> 
     text = json.dumps(table, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
     text += b" " * (-len(text) % 8)
     if len(text) > MAX_HEADER_BYTES:
-        raise UnsupportedError(f"a safetensors header holds {MAX_HEADER_BYTES} bytes at most, this one takes {len(text)}")
+        raise UnsupportedError(
+            f"a safetensors header holds {MAX_HEADER_BYTES} bytes at most, this one takes {len(text)}"
+        )
     return len(text).to_bytes(PREFIX_BYTES, "little") + text

@@ -1,6 +1,6 @@
 """NumPy's npy and npz files in and out.
 
-Arrays that are stored plainly, an npy file or an uncompressed member of an npz, are shared with the mapped file: no copy.
+Arrays that are stored plainly, an npy file or an uncompressed member of an npz, are shared with the mapped file.
 Compressed members are inflated when they are asked for, in steps, so that a lie about a size costs nothing.  Pickled
 objects are never loaded.
 """
@@ -39,7 +39,16 @@ _MAX_NAME_BYTES = 65_000
 _LOCAL_HEADER = struct.Struct("<4s5H3L2H")
 _BLOCK = 1 << 20
 #: what zipfile raises for archives that are damaged, encrypted or of unknown kinds
-_ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, ValueError, LookupError, ArithmeticError, struct.error)
+_ZIP_ERRORS = (
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    RuntimeError,
+    ValueError,
+    LookupError,
+    ArithmeticError,
+    struct.error,
+)
 
 
 class NpyHeader(NamedTuple):
@@ -180,10 +189,10 @@ def _write_npy(out: IO[bytes], form: DenseForm) -> None:
     n_elems = t.size or 0
     if not is_bool:
         for at in range(0, len(data), _BLOCK):
-            out.write(memoryview(data[at : at + _BLOCK]))
+            out.write(data[at : at + _BLOCK].data)
         return
     for at in range(0, n_elems, _BLOCK):
-        out.write(memoryview(bit_kernels.unpack(data, 1, min(_BLOCK, n_elems - at), at)))
+        out.write(bit_kernels.unpack(data, 1, min(_BLOCK, n_elems - at), at).data)
 
 
 class NpzFile(Mapping[str, Tensor]):
@@ -260,7 +269,9 @@ def _inflate(file: IO[bytes], what: str) -> Tensor:
     while len(data) < wanted:
         piece = file.read(min(DEFAULT_LIMITS.step_bytes, wanted - len(data)))
         if not piece:
-            raise FileError(f"{what}: {header.dtype} of shape {header.shape} takes {wanted} bytes, only {len(data)} are there")
+            raise FileError(
+                f"{what}: {header.dtype} of shape {header.shape} takes {wanted} bytes, only {len(data)} are there"
+            )
         data += piece
     inflated = np.frombuffer(data, np.uint8) if data else np.empty(0, np.uint8)
     inflated.setflags(write=False)
@@ -368,7 +379,9 @@ def to_npz(
         Writing failed; an existing file is left as it was.
     """
     if kv:
-        raise UnsupportedError(f"an npz file has no place for metadata ({', '.join(map(str, kv))}); leave it out with kv={{}}")
+        raise UnsupportedError(
+            f"an npz file has no place for metadata ({', '.join(map(str, kv))}); leave it out with kv={{}}"
+        )
     method = zipfile.ZIP_DEFLATED if compressed else zipfile.ZIP_STORED
     with output(path) as out, zipfile.ZipFile(out, "w", method) as archive:
         for name in tensors:
@@ -389,7 +402,11 @@ def read_npy_set(path: str | os.PathLike[str] | bytes | BinaryIO) -> TensorSet:
 
 
 def write_npy_set(
-    path: str | os.PathLike[str] | BinaryIO, tensors: Mapping[str, Any], *, kv: Mapping[str, Any] | None = None, **options: Any
+    path: str | os.PathLike[str] | BinaryIO,
+    tensors: Mapping[str, Any],
+    *,
+    kv: Mapping[str, Any] | None = None,
+    **options: Any,
 ) -> None:
     """Write a set of one tensor to an npy file.
 
@@ -399,7 +416,9 @@ def write_npy_set(
         There is not exactly one tensor, or there is metadata.
     """
     if kv:
-        raise UnsupportedError(f"an npy file has no place for metadata ({', '.join(map(str, kv))}); leave it out with kv={{}}")
+        raise UnsupportedError(
+            f"an npy file has no place for metadata ({', '.join(map(str, kv))}); leave it out with kv={{}}"
+        )
     if len(tensors) != 1:
         raise UnsupportedError(f"an npy file holds one array, not {len(tensors)}; choose one by its name, or write npz")
     for name in tensors:

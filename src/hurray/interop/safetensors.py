@@ -32,7 +32,7 @@ from hurray.interop._safetensors_header import (
     shown,
 )
 from hurray.kernels import bits as bit_kernels
-from hurray.sources import Source, open_source, source_name
+from hurray.sources import Source, open_source
 from hurray.tensor.relayout import new_descriptor
 from hurray.tensor.tensor import Tensor
 
@@ -171,7 +171,9 @@ def _read_index(path: str) -> tuple[dict[str, str], dict[str, str]]:
         check_text(name, f"{path}: the name of a tensor")
         # An index from outside must not reach files elsewhere.
         if not isinstance(file_name, str) or os.path.basename(file_name) != file_name or file_name in ("", ".", ".."):
-            raise FileError(f"{path}: tensor {shown(name)} is said to be in {shown(file_name)}, which is no file beside it")
+            raise FileError(
+                f"{path}: tensor {shown(name)} is said to be in {shown(file_name)}, which is no file beside it"
+            )
         if "\0" in file_name or "\\" in file_name or ":" in file_name:
             raise FileError(f"{path}: {shown(file_name)} is not the name of a file")
         check_text(file_name, f"{path}: the name of a file")
@@ -257,11 +259,11 @@ def to_safetensors(
 def _write_data(out: BinaryIO, t: Tensor, entry: Entry) -> None:
     data = row_major_bytes(t)
     if t.dtype.name != "bool":
-        out.write(memoryview(data))
+        out.write(data.data)
         return
     n_elems = entry.end - entry.begin
     for at in range(0, n_elems, _BLOCK):
-        out.write(memoryview(bit_kernels.unpack(data, 1, min(_BLOCK, n_elems - at), at)))
+        out.write(bit_kernels.unpack(data, 1, min(_BLOCK, n_elems - at), at).data)
 
 
 def metadata_text(kv: Mapping[str, Any]) -> dict[str, str]:
@@ -279,5 +281,7 @@ def metadata_text(kv: Mapping[str, Any]) -> dict[str, str]:
         try:
             found[key] = value if isinstance(value, str) else json.dumps(value)
         except TypeError:
-            raise UnsupportedError(f"metadata {key!r}: safetensors stores text only, not {type(value).__name__}") from None
+            raise UnsupportedError(
+                f"metadata {key!r}: safetensors stores text only, not {type(value).__name__}"
+            ) from None
     return found

@@ -9,9 +9,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import hurray
 import numpy as np
 import pytest
+
+import hurray
 from helpers import corpus, negative_cases, our_env
 
 pytest.importorskip("typer")
@@ -46,7 +47,9 @@ def sample(tmp_path: Path) -> Path:
         "b": np.arange(3, dtype=np.int64),
         "sparse": hurray.from_numpy(np.eye(5)).to_layout("csr"),
         "q": hurray.Tensor(np.array([1, 3], np.int8), hurray.int8, [2], quantization=hurray.PerTensorAffine(0.5, 1)),
-        "g": hurray.Composite("group", shape=[], dtype=hurray.float32, members=[hurray.from_numpy(w), hurray.ones([2])]),
+        "g": hurray.Composite(
+            "group", shape=[], dtype=hurray.float32, members=[hurray.from_numpy(w), hurray.ones([2])]
+        ),
     }
     hurray.save(path, tensors, kv={"step": 12, "raw": b"\0\1", "name": "x"})
     return path
@@ -76,7 +79,9 @@ def test_missing_file_is_one_line_and_code_1(command: str, call: object, tmp_pat
     assert "absent.hrry" in one_line(err)
 
 
-@pytest.mark.parametrize("arguments", [["nope"], ["ls"], ["ls", "--nope", "x"], ["cat", "x"], ["convert", "x"], ["verify"]])
+@pytest.mark.parametrize(
+    "arguments", [["nope"], ["ls"], ["ls", "--nope", "x"], ["cat", "x"], ["convert", "x"], ["verify"]]
+)
 def test_wrong_calls_are_code_2(arguments: list[str], call: object) -> None:
     code, out, err = call(*arguments)  # type: ignore[operator]
     assert (code, out) == (2, "")
@@ -113,7 +118,9 @@ def test_without_the_extra_says_what_is_missing(tmp_path: Path) -> None:
     (tmp_path / "typer.py").write_text("raise ModuleNotFoundError(\"No module named 'typer'\", name='typer')\n")
     env = our_env()
     env["PYTHONPATH"] = os.pathsep.join([str(tmp_path), env["PYTHONPATH"]])
-    done = subprocess.run([sys.executable, "-m", "hurray", "ls", "x"], capture_output=True, text=True, env=env, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "hurray", "ls", "x"], capture_output=True, text=True, env=env, check=False
+    )
     assert (done.returncode, done.stdout) == (1, "")
     assert "hurray-format[cli]" in one_line(done.stderr)
 
@@ -153,8 +160,14 @@ def test_ls_json(call: object, sample: Path) -> None:
     names = [t["name"] for t in found["tensors"]]
     assert names == ["w", "b", "sparse", "q", "g", "g.0", "g.1"]
     assert found["tensors"][3] == {
-        "name": "q", "dtype": "int8", "shape": [2], "layout": "row_major", "bytes": 2, "quantization": "per_tensor_affine",
-        "depth": 0, "members": 0,
+        "name": "q",
+        "dtype": "int8",
+        "shape": [2],
+        "layout": "row_major",
+        "bytes": 2,
+        "quantization": "per_tensor_affine",
+        "depth": 0,
+        "members": 0,
     }
     assert [t["depth"] for t in found["tensors"]] == [0, 0, 0, 0, 0, 1, 1]
 
@@ -186,8 +199,12 @@ def test_names_cannot_steer_the_terminal(call: object, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("key", "want"),
-    [("0:2, ::3", "[[0., 3.],\n [6., 9.]]\n"), ("-1", "[18., 19., 20., 21., 22., 23.]\n"), ("[1, -1]", "11.\n"),
-     ("..., 0", "[ 0.,  6., 12., 18.]\n")],
+    [
+        ("0:2, ::3", "[[0., 3.],\n [6., 9.]]\n"),
+        ("-1", "[18., 19., 20., 21., 22., 23.]\n"),
+        ("[1, -1]", "11.\n"),
+        ("..., 0", "[ 0.,  6., 12., 18.]\n"),
+    ],
 )
 def test_cat(call: object, sample: Path, key: str, want: str) -> None:
     code, out, err = call("cat", sample, "w", key)  # type: ignore[operator]
@@ -231,8 +248,15 @@ def test_cat_says_what_is_wrong(call: object, sample: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "key"),
-    [("", (...,)), ("[]", (...,)), ("3", (3,)), ("-1,", (-1,)), ("1:2, ::-1", (slice(1, 2), slice(None, None, -1))),
-     ("[..., 0]", (..., 0)), (":", (slice(None),))],
+    [
+        ("", (...,)),
+        ("[]", (...,)),
+        ("3", (3,)),
+        ("-1,", (-1,)),
+        ("1:2, ::-1", (slice(1, 2), slice(None, None, -1))),
+        ("[..., 0]", (..., 0)),
+        (":", (slice(None),)),
+    ],
 )
 def test_parse_key(text: str, key: object) -> None:
     assert parse_key(text) == key

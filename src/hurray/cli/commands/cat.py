@@ -32,10 +32,16 @@ def cat(
     path: Annotated[str, typer.Argument(help="A Hurray file, or one of a format that convert reads.")],
     name: Annotated[str, typer.Argument(help="The tensor.", autocompletion=_complete_name)],
     key: Annotated[str, typer.Argument(metavar="SLICE", help="What to read, as NumPy slices: '0:4, ::2'.")] = "...",
-    output: Annotated[str | None, typer.Option("--output", "-o", help="Write the values to this file: .npy, .hrry ...")] = None,
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", help="Write the values to this file: .npy, .hrry ...")
+    ] = None,
     full: Annotated[bool, typer.Option("--full", help="Print every value, however many.")] = False,
-    storage: Annotated[bool, typer.Option("--storage", help="The stored codes of a quantized tensor, not its values.")] = False,
-    format: Annotated[str | None, typer.Option("--format", help="The file's format, where its name does not say.")] = None,
+    storage: Annotated[
+        bool, typer.Option("--storage", help="The stored codes of a quantized tensor, not its values.")
+    ] = False,
+    format: Annotated[
+        str | None, typer.Option("--format", help="The file's format, where its name does not say.")
+    ] = None,
 ) -> None:
     """Print or save the values of a tensor or of a slice of it; a quantized tensor is dequantized."""
     try:

@@ -21,8 +21,12 @@ def convert(
     source_format: Annotated[str | None, typer.Option("--from", help=f"Format of the source: {_KNOWN}.")] = None,
     target_format: Annotated[str | None, typer.Option("--to", help=f"Format of the target: {_KNOWN}.")] = None,
     names: Annotated[list[str] | None, typer.Option("--name", "-n", help="Only this tensor; may be repeated.")] = None,
-    dequantize: Annotated[bool, typer.Option(help="Write quantized tensors as float32 where the target needs it.")] = False,
-    densify: Annotated[bool, typer.Option(help="Write sparse tensors as dense ones where the target needs it.")] = False,
+    dequantize: Annotated[
+        bool, typer.Option(help="Write quantized tensors as float32 where the target needs it.")
+    ] = False,
+    densify: Annotated[
+        bool, typer.Option(help="Write sparse tensors as dense ones where the target needs it.")
+    ] = False,
     no_kv: Annotated[bool, typer.Option("--no-kv", help="Leave out the metadata.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
 ) -> None:

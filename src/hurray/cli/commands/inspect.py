@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from hurray.cli._annotate import annotate
-from hurray.cli._console import clean, format_bytes, format_shape, print_line, print_table
+from hurray.cli._console import clean, format_bytes, format_scheme, format_shape, print_line, print_table
 from hurray.container.reader import File
 from hurray.descriptor import Descriptor, decode_descriptor
 from hurray.errors import FileError, HurrayError
@@ -63,7 +63,9 @@ def _from_file(target: str | bytes, name: str | None) -> tuple[bytes, int]:
             names = file.all_names
             if len(names) != 1:
                 shown = ", ".join(map(clean, names[:5])) + (" ..." if len(names) > 5 else "")
-                raise typer.BadParameter(f"name one of the {len(names)} tensors: {shown}" if names else "the file is empty")
+                raise typer.BadParameter(
+                    f"name one of the {len(names)} tensors: {shown}" if names else "the file is empty"
+                )
             name = names[0]
         return file.descriptor_bytes(name)
 
@@ -87,5 +89,5 @@ def _summary(d: Descriptor) -> str:
         f"on {d.device.kind}",
     ]
     if d.quantization is not None:
-        parts.append(f"quantized {d.quantization.name}")
+        parts.append(f"quantized {format_scheme(d.quantization)}")
     return ", ".join(parts)

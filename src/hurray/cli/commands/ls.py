@@ -8,7 +8,7 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from hurray.cli._console import format_bytes, format_shape, print_json, print_line, print_table
+from hurray.cli._console import format_bytes, format_scheme, format_shape, print_json, print_line, print_table
 from hurray.container.reader import File
 from hurray.conversion import open_tensors
 from hurray.descriptor import Descriptor
@@ -49,7 +49,9 @@ def ls(
     path: Annotated[str, typer.Argument(help="A Hurray file, or one of a format that convert reads.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     kv: Annotated[bool, typer.Option("--kv", help="Show the metadata as well.")] = False,
-    format: Annotated[str | None, typer.Option("--format", help="The file's format, where its name does not say.")] = None,
+    format: Annotated[
+        str | None, typer.Option("--format", help="The file's format, where its name does not say.")
+    ] = None,
 ) -> None:
     """List the tensors of a file: name, dtype, shape, layout, bytes; composites as trees."""
     with closing(open_tensors(path, format)) as tensors:
@@ -102,9 +104,8 @@ def _sizes(file: File, names: list[str]) -> dict[str, int]:
 
 
 def _line(d: Descriptor, name: str, depth: int, n_bytes: int) -> _Line:
-    scheme = None if d.quantization is None else d.quantization.name
     members = d.layout.member_count if isinstance(d.layout, CompositeLayout) else 0
-    return _Line(depth, name, str(d.dtype), d.shape, d.layout.name, n_bytes, scheme, members)
+    return _Line(depth, name, str(d.dtype), d.shape, d.layout.name, n_bytes, format_scheme(d.quantization), members)
 
 
 def _of_tensors(tensors: Tensors) -> Iterator[_Line]:
