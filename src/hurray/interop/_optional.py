@@ -1,0 +1,34 @@
+"""Optional packages, imported when a converter needs them."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from hurray.errors import UnsupportedError
+
+__all__ = ["require"]
+
+
+def require(module: str, extra: str) -> Any:
+    """Import a module of an optional package.
+
+    Parameters
+    ----------
+    module : str
+        Full name of the module, such as ``scipy.sparse``.
+    extra : str
+        The extra of this distribution that installs it.
+
+    Raises
+    ------
+    UnsupportedError
+        The package is not installed; how to install it is named.
+    """
+    try:
+        return import_module(module)
+    except ImportError as error:
+        package = module.partition(".")[0]
+        raise UnsupportedError(
+            f"this needs the package {package}: pip install 'hurray-format[{extra}]' ({error})"
+        ) from None
