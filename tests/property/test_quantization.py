@@ -72,7 +72,7 @@ def problems(draw: st.DrawFn, *, blocks_only: bool = False) -> tuple[tuple[int, 
     if kind == "tensor":
         return shape, None, None
     axis = draw(st.integers(0, len(shape) - 1))
-    return shape, axis, draw(st.sampled_from([2, 4, 8])) if kind == "block" else None
+    return shape, axis, draw(st.sampled_from([2, 4, 8] if blocks_only else [1, 2, 4, 8])) if kind == "block" else None
 
 
 def n_params(shape: tuple[int, ...], axis: int | None, block: int | None) -> int:

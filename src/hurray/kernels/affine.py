@@ -209,7 +209,16 @@ def encode_affine(
     return codes
 
 
-def _encode(x: Float32, codes: Array, scale: Float32, zero_point: Int32 | None, bits: int, signed: bool) -> None:
+def _encode(
+    x: Float32,
+    codes: Array,
+    scale: Float32,
+    zero_point: Int32 | None,
+    bits: int,
+    signed: bool,
+    largest: Float32 | None = None,
+) -> None:
+    """Write the codes of a chunk; ``largest`` bounds the magnitudes that share each scale, where it is known."""
     least, greatest = code_range(bits, signed)
     steps: Array = np.asarray(np.divide(x, scale))
     np.rint(steps, out=steps)
@@ -218,7 +227,9 @@ def _encode(x: Float32, codes: Array, scale: Float32, zero_point: Int32 | None, 
         steps = steps.astype(np.float64)
     if zero_point is not None:
         np.add(steps, zero_point, out=steps, casting="unsafe")
-    np.clip(steps, least, greatest, out=steps)
+    # A quarter step of room: then no magnitude can round beyond the greatest code, and clamping has nothing to do.
+    if largest is None or bits > 16 or zero_point is not None or not (largest / scale < greatest + 0.25).all():
+        np.clip(steps, least, greatest, out=steps)
     if bits >= 8:
         np.copyto(codes, steps, casting="unsafe")
         return
@@ -246,11 +257,11 @@ def _quantize_blocks(
         numbers = as_float32(chunk[0])
         # A partial last block has no dimension of its own: it lies along `axis`, and so do blocks of one element.
         along = axis + 1 if numbers.ndim > x.ndim else axis
-        if unsplit:
-            low = high = numbers
-        elif symmetric and signed:
-            high = reduce_blocks(np.maximum, np.abs(numbers), along)
+        if symmetric and signed:
+            high = np.abs(numbers) if unsplit else reduce_blocks(np.maximum, np.abs(numbers), along)
             low = high
+        elif unsplit:
+            low = high = numbers
         else:
             low = reduce_blocks(np.minimum, numbers, along)
             high = reduce_blocks(np.maximum, numbers, along)
@@ -259,7 +270,7 @@ def _quantize_blocks(
         params[0][...], offsets = _params(low, high, bits, signed, symmetric, scale_type)
         if params[1] is not None:
             params[1][...] = offsets
-        _encode(numbers, chunk[1], params[0], params[1], bits, signed)
+        _encode(numbers, chunk[1], params[0], params[1], bits, signed, high if signed and symmetric else None)
 
     for_each_chunk(
         work,

@@ -49,8 +49,8 @@ def _shared_exponents(numbers: Float32, along: int, emax: int, x: Array) -> U8Ar
 
 
 def _outputs(x: Array, axis: int, block_size: int, dtype: str) -> tuple[Array, U8Array]:
-    if x.shape[axis] % block_size:
-        raise ValueError(f"axis {axis} of {x.shape} is no multiple of the block size {block_size}")
+    if block_size < 2 or x.shape[axis] % block_size:
+        raise ValueError(f"axis {axis} of {x.shape} is no multiple of the block size {block_size}, at least 2")
     shape = tuple(n // block_size if k == axis else n for k, n in enumerate(x.shape))
     return np.empty(x.shape, dtype), np.empty(shape, np.uint8)
 

@@ -99,7 +99,7 @@ def quantize_nf4(x: Array, axis: int, block_size: int, *, workers: int | None = 
     x
         Real numbers of any shape, dtype and strides; they are rounded to float32 first.
     axis, block_size
-        One scale for each run of ``block_size`` elements along ``axis``.
+        One scale for each run of ``block_size`` (at least 2) elements along ``axis``.
     workers
         Number of threads; by default one for small inputs.
 
@@ -107,7 +107,11 @@ def quantize_nf4(x: Array, axis: int, block_size: int, *, workers: int | None = 
     ------
     NonFiniteError
         If a number is not finite in float32.
+    ValueError
+        If the block size is below 2.
     """
+    if block_size < 2:
+        raise ValueError(f"a block has at least 2 elements, not {block_size}")
     codes = np.empty(x.shape, np.uint8)
     scale = np.zeros(tuple(n_blocks(n, block_size) if k == axis else n for k, n in enumerate(x.shape)), np.float32)
 
