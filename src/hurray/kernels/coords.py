@@ -74,7 +74,7 @@ def unravel(offsets: U64, shape: Sequence[int]) -> U64:
 
 def nonzero_offsets(words: npt.NDArray[Any]) -> I64:
     """Return the positions of the non-zero numbers of a 1-D array, ascending, int64."""
-    found = [np.flatnonzero(words[start : start + BLOCK]) + start for start in range(0, len(words), BLOCK)]
+    found = [np.flatnonzero(words[start : start + BLOCK] != 0) + start for start in range(0, len(words), BLOCK)]
     return np.concatenate(found) if found else np.empty(0, np.int64)
 
 
@@ -161,8 +161,8 @@ def _select_block(block: U64, region: Sequence[Selector]) -> tuple[I64, I64]:
     return kept, places
 
 
-def locate(column: U64, chosen: Selector) -> tuple[I64, I64]:
-    """Return which coordinates of one dimension are chosen, and their places in the selection.
+def locate(column: U64, chosen: Selector) -> tuple[slice | I64, I64]:
+    """Return which coordinates of one dimension are chosen (a full slice for all), and their places in the selection.
 
     Parameters
     ----------
@@ -183,7 +183,7 @@ def locate(column: U64, chosen: Selector) -> tuple[I64, I64]:
     return which, sorter[rank]
 
 
-def _locate_in_range(column: U64, chosen: range) -> tuple[I64, I64]:
+def _locate_in_range(column: U64, chosen: range) -> tuple[slice | I64, I64]:
     if not chosen:
         return np.empty(0, np.int64), np.empty(0, np.int64)
     up = chosen.step > 0
@@ -191,8 +191,10 @@ def _locate_in_range(column: U64, chosen: range) -> tuple[I64, I64]:
     distance = column - np.uint64(chosen.start) if up else np.uint64(chosen.start) - column
     inside = distance <= np.uint64(abs(chosen[-1] - chosen.start))
     if abs(chosen.step) == 1:
+        if inside.all():
+            return slice(None), distance.view(np.int64)
         which = np.flatnonzero(inside)
-        return which, distance[which].astype(np.int64)
+        return which, distance[which].view(np.int64)
     place, rest = np.divmod(distance, np.uint64(abs(chosen.step)))
     which = np.flatnonzero(inside & (rest == 0))
     return which, place[which].astype(np.int64)

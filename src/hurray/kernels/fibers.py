@@ -9,7 +9,7 @@ Format: layouts, csf.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -28,9 +28,11 @@ from .pointers import (
     first_index_out_of_bounds,
     first_unsorted_in_slice,
     gather_slices,
+    owner_blocks,
     slice_bounds,
     spread,
     spread_columns,
+    take_entries,
 )
 
 CRD_BOUNDS: Final = 4
@@ -137,14 +139,15 @@ def build_coords(coords: U64, shape: Sequence[int], order: Sequence[int]) -> tup
         The tree, the permutation of the entries (None: unchanged) and the original position of the first repeated
         coordinate (-1: none), which gets a leaf of its own.
     """
-    tree = _build_in_order(coords, shape, order)
-    if tree is not None:
-        return tree, None, -1
     entries = sort_coords(coords, shape, order)
     return build(entries), entries.perm, first_repeat(entries)
 
 
-def _build_in_order(coords: U64, shape: Sequence[int], order: Sequence[int]) -> Tree | None:
+def build_in_order(coords: U64, shape: Sequence[int], order: Sequence[int]) -> Tree | None:
+    """Build the tree of coordinates that ascend and lie within `shape`, or return None where they do not.
+
+    The arguments are those of `build_coords`, but nothing is taken on trust.
+    """
     # Everything in one pass over blocks in the cache, given up at the first tuple out of order.
     fields = key_format(shape, order)
     if fields is None:
@@ -155,6 +158,8 @@ def _build_in_order(coords: U64, shape: Sequence[int], order: Sequence[int]) -> 
         block = coords[start : start + BLOCK]
         part = keys[1 : len(block) + 1]
         pack_block(block, fields, part)
+        if any(not int(block[:, mode].max()) < shape[mode] for mode in order):
+            return None
         before = keys[: len(block)]
         if start == 0:
             before[0] = ~part[0]
@@ -222,8 +227,8 @@ def expand(tree: Tree, order: Sequence[int]) -> U64:
     return coords
 
 
-def linear_offsets(tree: Tree, strides: Sequence[int]) -> I64:
-    """Return the sum of coordinate times stride for every leaf; the caller keeps it below 2**63.
+def offset_blocks(tree: Tree, strides: Sequence[int]) -> Iterator[tuple[slice, I64]]:
+    """Yield the sum of coordinate times stride of the leaves, a block at a time; the caller keeps it below 2**63.
 
     Parameters
     ----------
@@ -232,11 +237,14 @@ def linear_offsets(tree: Tree, strides: Sequence[int]) -> I64:
     strides
         One for each level.
     """
-    offsets = np.zeros(1, np.int64)
-    for pos, crd, stride in zip(tree.pos, tree.crd, strides, strict=True):
-        offsets = spread(offsets, pos)
-        offsets += crd.view(np.int64) if stride == 1 else crd.view(np.int64) * stride
-    return offsets
+    parents = np.zeros(1, np.int64)
+    for pos, crd, stride in zip(tree.pos[:-1], tree.crd[:-1], strides, strict=False):
+        parents = spread(parents, pos)
+        parents += crd.view(np.int64) * stride
+    leaves = tree.crd[-1].view(np.int64)
+    for entries, owners in owner_blocks(tree.pos[-1]):
+        offsets = leaves[entries] if strides[-1] == 1 else leaves[entries] * strides[-1]
+        yield entries, offsets + parents.take(owners, mode="clip")
 
 
 def find(tree: Tree, queries: U64, order: Sequence[int]) -> I64:
@@ -292,7 +300,9 @@ def select(tree: Tree, region: Sequence[Selector]) -> tuple[I64, list[I64]]:
     places: list[I64] = []
     for pos, crd, chosen in zip(tree.pos, tree.crd, region, strict=True):
         children, parent = gather_slices(pos, nodes, len(crd))
-        which, place = locate(crd.take(children, mode="clip") if len(children) else crd[:0], chosen)
+        which, place = locate(take_entries(crd, children), chosen)
+        if isinstance(children, slice):
+            children = np.arange(children.start, children.stop)
         nodes, parent = children[which], parent[which]
         places = [column.take(parent) for column in places]
         places.append(place)
@@ -309,9 +319,10 @@ __all__ = [
     "Tree",
     "build",
     "build_coords",
+    "build_in_order",
     "check",
     "expand",
     "find",
-    "linear_offsets",
+    "offset_blocks",
     "select",
 ]

@@ -9,7 +9,7 @@ Format: layouts, csr / csc.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, TypeVar
 
 import numpy as np
@@ -175,17 +175,37 @@ def spread_columns(columns: Sequence[npt.NDArray[Number]], ptr: U64, outs: Seque
     outs
         As many arrays with a place for each entry, any stride.
     """
-    starts = ptr.view(np.int64)
-    n = int(starts[-1])
-    if n > 8 * (len(starts) - 1):
-        counts = np.diff(starts)
+    if int(ptr[-1]) > 8 * (len(ptr) - 1):
+        starts = ptr.view(np.int64)
+        counts = starts[1:] - starts[:-1]
         for column, out in zip(columns, outs, strict=True):
             out[:] = np.repeat(column, counts)
         return
-    # Short slices: mark the first entry of each and count marks, which is faster than repeating a few at a time.
+    for entries, owners in owner_blocks(ptr):
+        for column, out in zip(columns, outs, strict=True):
+            out[entries] = column.take(owners, mode="clip")
+
+
+def owner_blocks(ptr: U64) -> Iterator[tuple[slice, I64]]:
+    """Yield the entries a block at a time, with the slice that each belongs to.
+
+    Parameters
+    ----------
+    ptr
+        uint64, a partition.
+
+    Yields
+    ------
+    tuple
+        A range of entries, and int64 slice numbers in an array that is used again for the next block.
+    """
+    starts = ptr.view(np.int64)
+    n = int(starts[-1])
+    # Mark the first entry of each slice and count marks, which is faster than repeating a few at a time.
     filled = starts[:-1] < starts[1:]
+    names = None
     if not filled.all():
-        columns, starts = [column[filled] for column in columns], np.append(starts[:-1][filled], n)
+        names, starts = np.flatnonzero(filled), np.append(starts[:-1][filled], n)
     owner = np.empty(BLOCK, np.int64)
     first = 0
     for start in range(0, n, BLOCK):
@@ -195,13 +215,14 @@ def spread_columns(columns: Sequence[npt.NDArray[Number]], ptr: U64, outs: Seque
         part[starts[first:last] - start] = 1
         part[0] += first - 1
         np.cumsum(part, out=part)
-        for column, out in zip(columns, outs, strict=True):
-            out[start : start + len(part)] = column.take(part, mode="clip")
+        yield slice(start, start + len(part)), part if names is None else names.take(part, mode="clip")
         first = last
 
 
-def gather_slices(ptr: U64, slices: I64, n_entries: int) -> tuple[I64, I64]:
-    """Return the entries of several slices, in that order, as positions and as ordinals of their slice in `slices`.
+def gather_slices(ptr: U64, slices: I64, n_entries: int) -> tuple[slice | I64, I64]:
+    """Return the entries of several slices, in that order, and for each the ordinal of its slice in `slices`.
+
+    The entries are a `slice` where they are one ascending run.
 
     Raises
     ------
@@ -213,9 +234,9 @@ def gather_slices(ptr: U64, slices: I64, n_entries: int) -> tuple[I64, I64]:
     if total > n_entries and int(slice_bounds(ptr, np.unique(slices), n_entries)[1].sum()) > n_entries:
         raise ValueError("slices overlap")
     ends = np.cumsum(count)
-    if total and ends[-1] == low[-1] + count[-1] - low[0] and (low[1:] == low[:-1] + count[:-1]).all():
-        return np.arange(low[0], low[0] + total), np.repeat(np.arange(len(slices), dtype=np.int64), count)
     which = np.repeat(np.arange(len(slices), dtype=np.int64), count)
+    if total and (low[1:] == low[:-1] + count[:-1]).all():
+        return slice(int(low[0]), int(low[0]) + total), which
     return np.arange(total, dtype=np.int64) + (low - (ends - count))[which], which
 
 
@@ -241,8 +262,16 @@ def select(ptr: U64, indices: U64, majors: Selector, minors: Selector) -> tuple[
     """
     slices = np.arange(majors.start, majors.stop, majors.step) if isinstance(majors, range) else majors
     entries, ordinals = gather_slices(ptr, slices, len(indices))
-    which, minor_place = locate(indices.take(entries, mode="clip") if len(entries) else indices[:0], minors)
-    return entries[which], ordinals[which], minor_place
+    which, minor_place = locate(take_entries(indices, entries), minors)
+    positions = np.arange(entries.start, entries.stop) if isinstance(entries, slice) else entries
+    return positions[which], ordinals[which], minor_place
+
+
+def take_entries(array: U64, entries: slice | I64) -> U64:
+    """Return entries that `gather_slices` found: a view where they are one run."""
+    if isinstance(entries, slice):
+        return array[entries]
+    return array.take(entries, mode="clip") if len(entries) else array[:0]
 
 
 def compress(entries: SortedCoords, n_major: int) -> tuple[U64, U64]:
@@ -275,30 +304,33 @@ def compress_coords(coords: U64, shape: Sequence[int], major: int) -> tuple[U64,
         Pointer, minor indices, the permutation of the entries (None: unchanged) and the original position of the
         first repeated pair (-1: none), in which case pointer and indices keep the repeats.
     """
-    order = (major, 1 - major)
-    ready = _compress_in_order(coords, shape, order)
-    if ready is not None:
-        return *ready, None, -1
-    entries = sort_coords(coords, shape, order)
+    entries = sort_coords(coords, shape, (major, 1 - major))
     return *compress(entries, shape[major]), entries.perm, first_repeat(entries)
 
 
-def _compress_in_order(coords: U64, shape: Sequence[int], order: tuple[int, int]) -> tuple[U64, U64] | None:
+def compress_in_order(coords: U64, shape: Sequence[int], major: int) -> tuple[U64, U64] | None:
+    """Compress coordinate pairs that ascend and lie within `shape`, or return None where they do not.
+
+    The arguments are those of `compress_coords`, but nothing is taken on trust.
+    """
     # Everything in one pass over blocks in the cache, given up at the first pair out of order.
-    fields = key_format(shape, order)
+    fields = key_format(shape, (major, 1 - major))
     if fields is None:
         return None
-    counts = np.zeros(shape[order[0]], np.int64)
+    counts = np.zeros(shape[major], np.int64)
     minor = np.empty(len(coords), np.uint64)
     keys = np.empty(BLOCK + 1, np.uint64)
     for start in range(0, len(coords), BLOCK):
         block = coords[start : start + BLOCK]
         part = keys[1 : len(block) + 1]
         pack_block(block, fields, part)
+        here = minor[start : start + BLOCK]
+        here[:] = block[:, 1 - major]
+        if not int(here.max()) < shape[1 - major] or not int(block[:, major].max()) < shape[major]:
+            return None
         if (part[1:] <= part[:-1]).any() or (start and part[0] <= keys[0]):
             return None
         keys[0] = part[-1]
-        minor[start : start + BLOCK] = block[:, order[1]]
         part >>= np.uint64(fields.bits[1])
         _count(part, counts)
     return counts_to_ptr(counts), minor
@@ -384,12 +416,14 @@ __all__ = [
     "check_ptr",
     "compress",
     "compress_coords",
+    "compress_in_order",
     "counts_to_ptr",
     "expand_ptr",
     "find",
     "first_index_out_of_bounds",
     "first_unsorted_in_slice",
     "gather_slices",
+    "owner_blocks",
     "ptr_of_sorted",
     "sane",
     "select",

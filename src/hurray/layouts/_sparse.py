@@ -5,7 +5,7 @@ Format: layouts, sparse layouts in general.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,6 +50,11 @@ class SparseLayout(Layout):
 
     # What a subclass provides
 
+    @property
+    def is_lexicographic(self) -> bool:
+        """True when the storage order is the lexicographic order of the coordinates."""
+        raise NotImplementedError
+
     def stored(self, payload: Payload) -> tuple[I64, Codes]:
         """Return the stored coordinates, int64 of shape (nnz, rank), and codes, in storage order."""
         raise NotImplementedError
@@ -73,13 +78,17 @@ class SparseLayout(Layout):
         """
         raise NotImplementedError
 
-    def _dense_offsets(self, payload: Payload) -> I64 | None:
-        """Return each entry's row-major offset, or None where an unchecked index is out of bounds."""
+    def _offset_blocks(self, payload: Payload) -> Iterator[tuple[slice, I64]] | None:
+        """Return ranges of entries with their row-major offsets, or None where an unchecked index is out of bounds."""
         raise NotImplementedError
 
     @classmethod
-    def _build(cls, coords: U64, shape: tuple[int, ...], options: dict[str, Any]) -> Build:
-        """Make the index buffers of in-bounds coordinates, consuming the options that the layout knows."""
+    def _build(cls, coords: U64, shape: tuple[int, ...], options: dict[str, Any], *, ready: bool = False) -> Build:
+        """Make the index buffers of coordinates, consuming the options that the layout knows.
+
+        Unless they are ``ready``, unique, in bounds and in lexicographic order, nothing is known of the coordinates:
+        :meth:`_check_bounds` comes before anything that relies on bounds.
+        """
         raise NotImplementedError
 
     # What follows from it
@@ -98,18 +107,20 @@ class SparseLayout(Layout):
             A coordinate occurs twice, or lies outside the shape; the first such entry is named.
         """
         unsigned = np.asarray(coords, np.int64).view(np.uint64)
-        outside = coord_kernels.first_out_of_bounds(unsigned, shape)
-        if outside >= 0:
-            raise InvalidDescriptorError(
-                f"layout {cls.name!r}: entry {outside} is at {_shown(unsigned[outside])}, outside shape {shape}"
-            )
-        return cls._encode_coords(unsigned, codes, shape, bits, options)
+        return cls._assemble(cls._build(unsigned, shape, options), unsigned, codes, shape, bits, options)
 
     @classmethod
-    def _encode_coords(
-        cls, coords: U64, codes: Codes, shape: tuple[int, ...], bits: int, options: dict[str, Any]
+    def _check_bounds(cls, coords: U64, shape: tuple[int, ...]) -> None:
+        outside = coord_kernels.first_out_of_bounds(coords, shape)
+        if outside >= 0:
+            raise InvalidDescriptorError(
+                f"layout {cls.name!r}: entry {outside} is at {_shown(coords[outside])}, outside shape {shape}"
+            )
+
+    @classmethod
+    def _assemble(
+        cls, built: Build, coords: U64, codes: Codes, shape: tuple[int, ...], bits: int, options: dict[str, Any]
     ) -> Encoded:
-        built = cls._build(coords, shape, options)
         if options:
             raise TypeError(f"layout {cls.name!r} has no option {', '.join(options)}")
         built.layout.validate_against_shape(shape)
@@ -117,31 +128,37 @@ class SparseLayout(Layout):
             raise InvalidDescriptorError(
                 f"layout {cls.name!r}: entry {built.repeat} repeats coordinate {_shown(coords[built.repeat])}"
             )
-        moved = codes if built.order is None else codes.take(built.order)
+        moved = codes if built.order is None else codes.take(built.order, mode="clip")
         return Encoded(built.layout, (pack_codes(moved, bits), *(_as_bytes(index) for index in built.indices)))
 
-    def convert(self, payload: Payload, target: type[SparseLayout], **options: Any) -> Encoded:
+    def convert(
+        self, payload: Payload, target: type[SparseLayout], *, checked: bool = False, **options: Any
+    ) -> Encoded:
         """Store the same elements, explicit zeros included, in another sparse layout.
 
-        ``options`` are the target's. Every invariant is checked on the way, so this needs no ``validate`` first.
+        ``options`` are the target's. Every invariant is checked on the way, so this needs no ``validate`` first;
+        ``checked`` says that there was one.
 
         Raises
         ------
         InvalidDescriptorError
             An invariant is broken, or the target cannot describe the shape.
         """
-        self.validate(payload)
+        if not checked:
+            self.validate(payload)
         return self._convert_checked(payload, target, options)
 
     def _convert_checked(self, payload: Payload, target: type[SparseLayout], options: dict[str, Any]) -> Encoded:
         coords, codes = self.stored(payload)
-        return target._encode_coords(coords.view(np.uint64), codes, payload.shape, payload.bits, options)
+        unsigned = coords.view(np.uint64)
+        built = target._build(unsigned, payload.shape, options, ready=self.is_lexicographic)
+        return target._assemble(built, unsigned, codes, payload.shape, payload.bits, options)
 
     def _encoded(self, built: Build, payload: Payload) -> Encoded:
         # Values that stay in place are shared as they are, whatever their packing.
         values = payload.buffers[0][: payload.n_bytes(self.nnz)]
         if built.order is not None:
-            values = pack_codes(self.values(payload).take(built.order), payload.bits)
+            values = pack_codes(self.values(payload).take(built.order, mode="clip"), payload.bits)
         return Encoded(built.layout, (values, *(_as_bytes(index) for index in built.indices)))
 
     @classmethod
@@ -151,15 +168,18 @@ class SparseLayout(Layout):
         plain = flat if flat.dtype.kind in "iub" else _as_words(flat)
         offsets = coord_kernels.nonzero_offsets(plain)
         coords = coord_kernels.unravel(offsets.view(np.uint64), codes.shape)
-        return cls._encode_coords(coords, flat.take(offsets), codes.shape, bits, options)
+        built = cls._build(coords, codes.shape, options, ready=True)
+        return cls._assemble(built, coords, flat.take(offsets, mode="clip"), codes.shape, bits, options)
 
     def read(self, payload: Payload, region: Region) -> Codes:
         shape = region_shape(region)
         if is_full(region, payload.shape):
-            offsets = self._dense_offsets(payload)
-            if offsets is not None:
+            blocks = self._offset_blocks(payload)
+            if blocks is not None:
                 full = _zeros(shape, payload)
-                full.reshape(-1)[offsets] = self.values(payload)
+                flat, values = full.reshape(-1), self.values(payload)
+                for entries, offsets in blocks:
+                    flat[offsets] = values[entries]
                 return full
         positions, coords = self.stored_in(payload, region)
         out = _zeros(shape, payload)

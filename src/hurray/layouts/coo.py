@@ -6,6 +6,7 @@ Format: layouts, coo.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -58,6 +59,10 @@ class CooLayout(SparseLayout):
     def buffer_count(self) -> int:
         return 2
 
+    @property
+    def is_lexicographic(self) -> bool:
+        return self.is_sorted
+
     @classmethod
     def parse_fields(cls, r: Reader, shape: Shape) -> Self:
         nnz, is_sorted = r.u64("nnz"), r.flag("is_sorted")
@@ -80,10 +85,18 @@ class CooLayout(SparseLayout):
             if at >= 0:
                 raise InvalidDescriptorError(f"coo indices[{at}] {_shown(coords, at)} repeats an earlier coordinate")
 
-    def convert(self, payload: Payload, target: type[SparseLayout], **options: Any) -> Encoded:
-        # Every target has to sort what is not sorted, and meets repeated coordinates then.
-        self._check_cheaply(payload)
-        return self._convert_checked(payload, target, options)
+    def convert(
+        self, payload: Payload, target: type[SparseLayout], *, checked: bool = False, **options: Any
+    ) -> Encoded:
+        # Every target looks at bounds and order itself, and meets repeated coordinates when it sorts.
+        self._check_count(payload.shape)
+        self._check_values(payload)
+        coords, codes = self._coords(payload), self.values(payload)
+        ready = checked and self.is_sorted
+        built = target._build(coords, payload.shape, options, ready=ready)
+        if self.is_sorted and not ready and not (built.order is None and built.layout.is_lexicographic):
+            self._check_cheaply(payload)
+        return target._assemble(built, coords, codes, payload.shape, payload.bits, options)
 
     def _check_cheaply(self, payload: Payload) -> None:
         """Check every invariant but the one that takes sorting."""
@@ -131,12 +144,13 @@ class CooLayout(SparseLayout):
         return {"is_sorted": self.is_sorted}
 
     @classmethod
-    def _build(cls, coords: U64, shape: tuple[int, ...], options: dict[str, Any]) -> Build:
+    def _build(cls, coords: U64, shape: tuple[int, ...], options: dict[str, Any], *, ready: bool = False) -> Build:
+        if not ready:
+            cls._check_bounds(coords, shape)
         # is_sorted False keeps the order as given; True, the default, brings the entries in order.
         keep = options.pop("is_sorted", None) is False
-        ascending = not keep and coord_kernels.is_strictly_sorted(coords, shape)
-        if ascending:
-            return Build(cls(len(coords), is_sorted=True), (coords,), None, -1)
+        if ready or (not keep and coord_kernels.is_strictly_sorted(coords, shape)):
+            return Build(cls(len(coords), is_sorted=not keep), (coords,), None, -1)
         if not len(shape):
             return Build(cls(len(coords)), (coords,), None, -1)
         entries = ordering.sort_coords(coords, shape)
@@ -151,12 +165,12 @@ class CooLayout(SparseLayout):
         rank = len(payload.shape)
         return payload.index(1, self.nnz * rank).reshape(self.nnz, rank)
 
-    def _dense_offsets(self, payload: Payload) -> I64 | None:
+    def _offset_blocks(self, payload: Payload) -> Iterator[tuple[slice, I64]] | None:
         coords = self._coords(payload)
         if coord_kernels.first_out_of_bounds(coords, payload.shape) >= 0:
             return None
         offsets = coord_kernels.linear_keys(coords, payload.shape)
-        return None if offsets is None else offsets.view(np.int64)
+        return None if offsets is None else iter([(slice(None), offsets.view(np.int64))])
 
 
 def _shown(coords: U64, position: int) -> str:

@@ -5,7 +5,7 @@ Format: layouts, csf.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -65,6 +65,10 @@ class CsfLayout(SparseLayout):
     @property
     def buffer_count(self) -> int:
         return 2 * len(self.mode_order) + 1
+
+    @property
+    def is_lexicographic(self) -> bool:
+        return self.mode_order == tuple(range(len(self.mode_order)))
 
     @classmethod
     def parse_fields(cls, r: Reader, shape: Shape) -> Self:
@@ -140,7 +144,7 @@ class CsfLayout(SparseLayout):
             positions, places = fibers.select(self.tree(payload), [region[mode] for mode in self.mode_order])
         except ValueError as error:
             raise InvalidDescriptorError(f"csf pos: {error}") from None
-        coords = np.empty((len(positions), len(region)), np.int64)
+        coords = np.empty((len(positions), len(region)), np.int64, order="F")
         for mode, column in zip(self.mode_order, places, strict=True):
             coords[:, mode] = column
         return positions, coords
@@ -155,11 +159,16 @@ class CsfLayout(SparseLayout):
         return {"mode_order": self.mode_order}
 
     @classmethod
-    def _build(cls, coords: U64, shape: tuple[int, ...], options: dict[str, Any]) -> Build:
+    def _build(cls, coords: U64, shape: tuple[int, ...], options: dict[str, Any], *, ready: bool = False) -> Build:
         wanted = options.pop("mode_order", None)
         layout = cls(len(coords), range(len(shape)) if wanted is None else wanted)
         layout.validate_against_shape(shape)
-        tree, order, repeat = fibers.build_coords(coords, shape, layout.mode_order)
+        order, repeat = None, -1
+        tree = fibers.build_in_order(coords, shape, layout.mode_order)
+        if tree is None:
+            if not ready:
+                cls._check_bounds(coords, shape)
+            tree, order, repeat = fibers.build_coords(coords, shape, layout.mode_order)
         levels = [array for pair in zip(tree.pos, tree.crd, strict=True) for array in pair]
         return Build(layout, tuple(levels), order, repeat)
 
@@ -170,7 +179,7 @@ class CsfLayout(SparseLayout):
             raise InvalidDescriptorError("csf pos: a level has nodes, but the level above it has none")
         return fibers.Tree(tuple(pos), tree.crd)
 
-    def _dense_offsets(self, payload: Payload) -> I64 | None:
+    def _offset_blocks(self, payload: Payload) -> Iterator[tuple[slice, I64]] | None:
         tree = self._sane_tree(payload)
         for crd, mode in zip(tree.crd, self.mode_order, strict=True):
             if pointers.first_index_out_of_bounds(crd, payload.shape[mode]) >= 0:
@@ -178,7 +187,7 @@ class CsfLayout(SparseLayout):
         strides = [1] * len(payload.shape)
         for mode in range(len(payload.shape) - 2, -1, -1):
             strides[mode] = strides[mode + 1] * payload.shape[mode + 1]
-        return fibers.linear_offsets(tree, [strides[mode] for mode in self.mode_order])
+        return fibers.offset_blocks(tree, [strides[mode] for mode in self.mode_order])
 
 
 def _fault(tree: fibers.Tree, fault: fibers.Fault, extent: int) -> str:

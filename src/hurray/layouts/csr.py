@@ -8,6 +8,7 @@ Format: layouts, csr / csc.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -44,6 +45,10 @@ class CompressedLayout(SparseLayout):
     @property
     def buffer_count(self) -> int:
         return 3
+
+    @property
+    def is_lexicographic(self) -> bool:
+        return self.major == 0
 
     @classmethod
     def parse_fields(cls, r: Reader, shape: Shape) -> Self:
@@ -95,7 +100,7 @@ class CompressedLayout(SparseLayout):
             positions, majors, minors = pointers.select(ptr, indices, region[self.major], region[1 - self.major])
         except ValueError as error:
             raise InvalidDescriptorError(f"{self.name} {self.roles[1]}: {error}") from None
-        coords = np.empty((len(positions), 2), np.int64)
+        coords = np.empty((len(positions), 2), np.int64, order="F")
         coords[:, self.major], coords[:, 1 - self.major] = majors, minors
         return positions, coords
 
@@ -116,22 +121,30 @@ class CompressedLayout(SparseLayout):
         return Encoded(self if axes == (0, 1) else self.transposed(self.nnz), payload.buffers)
 
     @classmethod
-    def _build(cls, coords: U64, shape: tuple[int, ...], options: dict[str, Any]) -> Build:
+    def _build(cls, coords: U64, shape: tuple[int, ...], options: dict[str, Any], *, ready: bool = False) -> Build:
         if len(shape) != 2:
             raise InvalidDescriptorError(f"layout {cls.name!r} needs rank 2, but shape {shape} has rank {len(shape)}")
         check_ptr_entries(shape[cls.major] + 1, cls.name)
+        quick = pointers.compress_in_order(coords, shape, cls.major)
+        if quick is not None:
+            return Build(cls(len(coords)), quick[::-1], None, -1)
+        if not ready:
+            cls._check_bounds(coords, shape)
         ptr, indices, order, repeat = pointers.compress_coords(coords, shape, cls.major)
         return Build(cls(len(coords)), (indices, ptr), order, repeat)
 
-    def _dense_offsets(self, payload: Payload) -> I64 | None:
+    def _offset_blocks(self, payload: Payload) -> Iterator[tuple[slice, I64]] | None:
         ptr, indices = self.arrays(payload)
         if pointers.first_index_out_of_bounds(indices, payload.shape[1 - self.major]) >= 0:
             return None
-        majors = pointers.expand_ptr(ptr, self.nnz).view(np.int64)
-        rows, columns = (indices.view(np.int64), majors) if self.major else (majors, indices.view(np.int64))
-        offsets = rows * payload.shape[1]
-        offsets += columns
-        return offsets
+        return self._blocks(pointers.sane(ptr, self.nnz), indices.view(np.int64), payload.shape[1])
+
+    def _blocks(self, ptr: U64, minors: I64, n_columns: int) -> Iterator[tuple[slice, I64]]:
+        for entries, majors in pointers.owner_blocks(ptr):
+            rows, columns = (minors[entries], majors) if self.major else (majors, minors[entries])
+            offsets = rows * n_columns
+            offsets += columns
+            yield entries, offsets
 
 
 @dataclass(frozen=True, slots=True)

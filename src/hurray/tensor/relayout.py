@@ -59,7 +59,7 @@ def to_layout(
     _check_scheme_fits(t, target)
     bits = payload.bits
     if isinstance(t.layout, SparseLayout) and issubclass(target, SparseLayout):
-        encoded = t.layout.convert(payload, target, **options)
+        encoded = t.layout.convert(payload, target, checked=t._checked, **options)
     else:
         codes, _ = codes_of(t, payload)
         encoded = target.encode(codes, bits, **options)
@@ -162,7 +162,9 @@ def storage(t: Tensor) -> Tensor:
     n_own = t.layout.buffer_count
     if n_own is None:
         raise UnsupportedError(f"layout {t.layout!r} is opaque: its own buffers cannot be told from the parameters")
-    d = t.descriptor.with_changes(quantization=None, buffer_handles=t.descriptor.buffer_handles[:n_own], statistics=None)
+    d = t.descriptor.with_changes(
+        quantization=None, buffer_handles=t.descriptor.buffer_handles[:n_own], statistics=None
+    )
     return type(t)._from_parts(d, t._buffers[:n_own], permissive=t._permissive, device_id=t._device_id)
 
 
@@ -173,7 +175,8 @@ def dequantize_values(
     scheme = t.quantization
     if not isinstance(scheme, Scheme):
         raise UnsupportedError(
-            "the tensor is not quantized; use to_numpy()" if scheme is None
+            "the tensor is not quantized; use to_numpy()"
+            if scheme is None
             else "the tensor has an unknown quantization scheme: it is carried, not interpreted"
         )
     payload = payload_of(t, sequence_lengths)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from hurray.dtypes.match import codes_to_numpy
 from hurray.dtypes.table import ALL_DTYPES
 from hurray.errors import BufferError, CopyRequiredError, InvalidDescriptorError, UnsupportedError
+from hurray.kernels import ordering
 from hurray.kernels.float128 import float128_to_float64
 from hurray.kernels.minifloat import decode as decode_minifloat
 from hurray.layouts._base import Codes, Payload, n_elements
@@ -157,7 +158,7 @@ def as_values(t: Tensor, codes: Codes, *, filled: bool = False) -> Array:
 
 
 def strided_view(t: Tensor) -> Codes | None:
-    """Return the codes as a zero-copy array of the logical shape, or None where the layout or type does not allow it."""
+    """Return the codes as a zero-copy array of the logical shape, or None where layout or type do not allow it."""
     if t.layout.kind != "dense" or t.dtype.is_private or None in t.shape:
         return None
     return t.layout.view(payload_of(t))
@@ -168,10 +169,10 @@ def to_numpy(
 ) -> Array:
     """Return the logical values as a dense array: see ``Tensor.to_numpy``."""
     d = t.descriptor
-    if not copy and dtype is None and d.layout.tag == 1 and d.quantization is None and d.dtype.tag in _NATIVE:
+    simple = d.layout.tag == 1 and d.quantization is None and d.dtype.tag in _NATIVE and None not in d.shape
+    if simple and not copy and dtype is None:
         # The commonest case by far, a view over one buffer, without the steps that only other cases need.
-        if None not in d.shape:
-            return np.ndarray(d.shape, d.dtype.storage, t._buffers[0], d.byte_offset)  # type: ignore[arg-type]
+        return np.ndarray(d.shape, d.dtype.storage, t._buffers[0], d.byte_offset)  # type: ignore[arg-type]
     _refuse_quantized(t)
     _refuse_opaque(t)
     wanted = None if dtype is None else np.dtype(dtype)
@@ -213,8 +214,11 @@ def read_region(
 def read_key(t: Tensor, key: Any, sequence_lengths: Sequence[int] | None = None) -> Any:
     """Return what a NumPy-style key picks."""
     selection = select(key, dense_shape(t))
-    return finish(selection, lambda region: read_region(t, region, sequence_lengths=sequence_lengths),
-                  lambda points: lookup(t, points))
+    return finish(
+        selection,
+        lambda region: read_region(t, region, sequence_lengths=sequence_lengths),
+        lambda points: lookup(t, points),
+    )
 
 
 def finish(selection: Selection, read: Any, pick: Any) -> Any:
@@ -266,14 +270,15 @@ def lookup_codes(t: Tensor, payload: Payload, coords: NDArray[np.int64]) -> Code
         return codes
     view = layout.view(payload)
     if view is not None:
-        return view[tuple(coords.T)] if coords.shape[1] else np.broadcast_to(view, (len(coords),)).copy()
+        picked: Codes = view[tuple(coords.T)] if coords.shape[1] else np.repeat(view.reshape(1), len(coords))
+        return picked
     offsets = getattr(layout, "element_offsets", None)
     if offsets is not None:
         return payload.take(offsets(payload.shape, coords))
     axis_offsets = getattr(layout, "axis_offsets", None)
     if axis_offsets is None:
-        codes, _ = codes_of(t, payload)
-        return codes[tuple(coords.T)]
+        chosen: Codes = codes_of(t, payload)[0][tuple(coords.T)]
+        return chosen
     total = np.zeros(len(coords), np.int64)
     for k in range(coords.shape[1]):
         total += axis_offsets(payload.shape, k, coords[:, k])
@@ -290,8 +295,9 @@ def nonzeros(t: Tensor, order: str) -> tuple[NDArray[np.int64], Array]:
     check_content(t, payload)
     coords, codes = stored_codes(t, payload)
     if order == "logical" and t.layout.is_sparse and len(coords) > 1:
-        rank = np.lexsort(coords.T[::-1])
-        coords, codes = coords[rank], codes[rank]
+        rank = ordering.sort_order(coords.view(np.uint64), payload.shape)
+        if rank is not None:
+            coords, codes = coords[rank], codes[rank]
     return coords, as_values(t, codes)
 
 

@@ -62,7 +62,13 @@ def test_build_expand_and_check(case: Any, presorted: bool) -> None:
         strides[mode], step = step, step * shape[mode]
     linear = coords.linear_keys(moved, shape)
     assert linear is not None
-    assert fibers.linear_offsets(tree, [strides[m] for m in order]).tolist() == linear.tolist()
+    offsets = np.full(len(cells), -1)
+    for entries, block in fibers.offset_blocks(tree, [strides[m] for m in order]):
+        offsets[entries] = block
+    assert offsets.tolist() == linear.tolist()
+    ready = fibers.build_in_order(array, shape, order)
+    assert (ready is None) == (perm is not None)
+    assert ready is None or lists(ready) == lists(tree)
 
 
 def test_an_empty_tree() -> None:
@@ -70,6 +76,11 @@ def test_an_empty_tree() -> None:
     assert lists(tree) == ([[0, 0], [0], [0]], [[], [], []])
     assert fibers.expand(tree, (2, 0, 1)).shape == (0, 3)
     assert fibers.find(tree, np.zeros((2, 3), U8), (2, 0, 1)).tolist() == [-1, -1]
+
+
+def test_nothing_in_order_is_taken_on_trust() -> None:
+    for bad in ([[0, 0, 4]], [[2, 0, 0]], [[0, 2**64 - 1, 0]], [[1, 1, 1], [1, 1, 1]], [[1, 1, 1], [0, 1, 1]]):
+        assert fibers.build_in_order(np.array(bad, U8), (2, 3, 4), (0, 1, 2)) is None
 
 
 def test_levels_wider_than_a_key() -> None:
@@ -93,6 +104,9 @@ def test_many_entries_across_blocks() -> None:
     array = coords.unravel(linear, shape)
     tree, perm, _ = fibers.build_coords(array, shape, (0, 1, 2))
     assert perm is None
+    ready = fibers.build_in_order(array, shape, (0, 1, 2))
+    assert ready is not None
+    assert all(np.array_equal(a, b) for a, b in zip(ready.pos + ready.crd, tree.pos + tree.crd, strict=True))
     rows = array[:, 0] * np.uint64(50) + array[:, 1]
     assert np.array_equal(tree.crd[1], np.unique(rows) % np.uint64(50))
     assert np.array_equal(tree.pos[2], np.append(np.unique(rows, return_index=True)[1], len(rows)))

@@ -36,6 +36,12 @@ def test_compress_coords(case: Any, major: int, presorted: bool) -> None:
     coords = np.array(cells, U8).reshape(len(cells), 2)
     ptr, indices, order, repeat = pointers.compress_coords(coords, shape, major)
     wanted = compress(shape, cells, major)
+    ready = pointers.compress_in_order(coords, shape, major)
+    if cells != sorted(cells, key=lambda c: (c[major], c[1 - major])):
+        assert ready is None
+    else:
+        assert ready is not None
+        assert [a.tolist() for a in ready] == [a.tolist() for a in wanted]
     assert (ptr.tolist(), indices.tolist(), repeat) == (wanted[0].tolist(), wanted[1].tolist(), -1)
     moved = coords if order is None else coords[order]
     assert moved.tolist() == sorted(coords.tolist(), key=lambda c: (c[major], c[1 - major]))
@@ -81,6 +87,18 @@ def test_large_build_against_scipy() -> None:
         assert np.array_equal(indices, csr.indices)
         assert np.array_equal(values if order is None else values[order], csr.data)
         assert (order is None) == (moved is linear)
+
+
+def test_nothing_in_order_is_taken_on_trust() -> None:
+    for bad in ([[0, 0], [0, 3]], [[0, 0], [2, 0]], [[0, 0], [2**63, 0]], [[0, 1], [0, 1]], [[0, 2**64 - 1]]):
+        for major in (0, 1):
+            assert pointers.compress_in_order(np.array(bad, U8), (2, 3), major) is None
+    n = keys.BLOCK
+    coords = np.stack([np.arange(2 * n) // 2, np.arange(2 * n) % 2], axis=1).astype(U8)
+    assert pointers.compress_in_order(coords, (n, 2), 0) is not None
+    coords[n] = coords[n - 1]
+    assert pointers.compress_in_order(coords, (n, 2), 0) is None
+    assert pointers.compress_in_order(coords, (1 << 40, 1 << 40), 0) is None
 
 
 def test_repeats_are_told() -> None:
