@@ -71,10 +71,10 @@ if TYPE_CHECKING:
     from hurray.quantization import (
         MXFP,
         NF4,
+        RECIPES,
         PerBlockAffine,
         PerChannelAffine,
         PerTensorAffine,
-        RECIPES,
         Recipe,
         Scheme,
         decode_quantization,
@@ -82,30 +82,26 @@ if TYPE_CHECKING:
     from hurray.stream.parser import StreamParser
     from hurray.stream.reader import StreamReader
     from hurray.stream.writer import StreamWriter
-    from hurray.tensor.build import (
-        aligned_allocator,
+    from hurray.tensor.build import asarray, from_dlpack, from_numpy, sparse_coo
+    from hurray.tensor.composite import Composite
+    from hurray.tensor.display import get_print_options, print_options, set_print_options
+    from hurray.tensor.fill import (
         arange,
-        asarray,
-        buffer_size_bytes,
         empty,
         empty_like,
         eye,
-        from_dlpack,
-        from_numpy,
         full,
         full_like,
         linspace,
         ones,
         ones_like,
-        sparse_coo,
         zeros,
         zeros_like,
     )
-    from hurray.tensor.composite import Composite
-    from hurray.tensor.display import get_print_options, print_options, set_print_options
+    from hurray.tensor.memory import aligned_allocator, buffer_size_bytes
     from hurray.tensor.native import from_hurray, from_hurray_buffer
-    from hurray.tensor.sharding import assemble, shard
     from hurray.tensor.quantize import QuantizationError, quantization_error, quantize
+    from hurray.tensor.sharding import assemble, shard
     from hurray.tensor.statistics import compute_statistics
     from hurray.tensor.tensor import Tensor
 
@@ -184,25 +180,21 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "hurray.stream.parser": ("StreamParser",),
     "hurray.stream.reader": ("StreamReader",),
     "hurray.stream.writer": ("StreamWriter",),
-    "hurray.tensor.build": (
-        "aligned_allocator",
+    "hurray.tensor.build": ("asarray", "from_dlpack", "from_numpy", "sparse_coo"),
+    "hurray.tensor.fill": (
         "arange",
-        "asarray",
-        "buffer_size_bytes",
         "empty",
         "empty_like",
         "eye",
-        "from_dlpack",
-        "from_numpy",
         "full",
         "full_like",
         "linspace",
         "ones",
         "ones_like",
-        "sparse_coo",
         "zeros",
         "zeros_like",
     ),
+    "hurray.tensor.memory": ("aligned_allocator", "buffer_size_bytes"),
     "hurray.tensor.composite": ("Composite",),
     "hurray.tensor.display": ("get_print_options", "print_options", "set_print_options"),
     "hurray.tensor.native": ("from_hurray", "from_hurray_buffer"),
@@ -232,6 +224,11 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
+    "MIN_BUFFER_ALIGNMENT",
+    "MXFP",
+    "NF4",
+    "PAGE_ALIGNMENT",
+    "RECIPES",
     "BlockPagedLayout",
     "BufferError",
     "BufferHandle",
@@ -255,18 +252,13 @@ __all__ = [
     "InvalidDescriptorError",
     "Layout",
     "Limits",
-    "MIN_BUFFER_ALIGNMENT",
-    "MXFP",
     "MortonLayout",
-    "NF4",
-    "PAGE_ALIGNMENT",
     "PerBlockAffine",
     "PerChannelAffine",
     "PerTensorAffine",
     "PrivateExtensionLayout",
     "ProtocolError",
     "QuantizationError",
-    "RECIPES",
     "Recipe",
     "RowMajorLayout",
     "Scheme",
@@ -314,10 +306,10 @@ __all__ = [
     "full",
     "full_like",
     "get_print_options",
+    "int8",
     "int16",
     "int32",
     "int64",
-    "int8",
     "layout_tag_kind",
     "linspace",
     "load",
@@ -337,10 +329,10 @@ __all__ = [
     "to_safetensors",
     "to_scipy",
     "to_torch",
+    "uint8",
     "uint16",
     "uint32",
     "uint64",
-    "uint8",
     "verify",
     "zeros",
     "zeros_like",

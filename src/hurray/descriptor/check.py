@@ -38,7 +38,11 @@ def check_descriptor(d: Descriptor, *, extra_buffers: bool = False) -> None:
     if isinstance(d.quantization, Scheme) and layout_buffers is not None:
         d.quantization.check(
             SchemeContext(
-                dtype=d.dtype, shape=d.shape, layout=d.layout, layout_buffers=layout_buffers, buffer_count=d.buffer_count
+                dtype=d.dtype,
+                shape=d.shape,
+                layout=d.layout,
+                layout_buffers=layout_buffers,
+                buffer_count=d.buffer_count,
             )
         )
     check_buffer_count(d, extra_buffers=extra_buffers)
@@ -58,7 +62,9 @@ def check_buffer_count(d: Descriptor, *, extra_buffers: bool = False) -> None:
     if expected is None:
         least = d.layout.buffer_count or 1
         if d.buffer_count < least and not d.is_opaque:
-            raise InvalidDescriptorError(f"layout {d.layout.name!r} needs at least {least} buffers, got {d.buffer_count}")
+            raise InvalidDescriptorError(
+                f"layout {d.layout.name!r} needs at least {least} buffers, got {d.buffer_count}"
+            )
     elif d.buffer_count < expected or (d.buffer_count > expected and not extra_buffers):
         scheme = f" with scheme {d.quantization.name}" if isinstance(d.quantization, Scheme) else ""
         raise InvalidDescriptorError(
@@ -90,7 +96,9 @@ def check_handles(handles: tuple[BufferHandle, ...]) -> None:
         if handle.device is not first and (
             handle.device.tag != first.tag or handle.device.memory_class_tag != first.memory_class_tag
         ):
-            raise InvalidDescriptorError(f"all buffers share one device: buffer {k} is on {handle.device!r}, 0 on {first!r}")
+            raise InvalidDescriptorError(
+                f"all buffers share one device: buffer {k} is on {handle.device!r}, 0 on {first!r}"
+            )
 
 
 def _check_head(d: Descriptor) -> None:

@@ -84,21 +84,35 @@ def decode_descriptor(
     r = Reader(data, trace=trace)
     (major, minor), length = _parse_prefix(r)
     if length > len(data):
-        r.fail(f"descriptor_length is {length}, but only {len(data)} bytes are there", field="descriptor_length", offset=6)
+        r.fail(
+            f"descriptor_length is {length}, but only {len(data)} bytes are there", field="descriptor_length", offset=6
+        )
     r.limit(length)
     flags, dtype, layout_tag, shape = _parse_fixed(r)
     byte_offset = r.u64("byte_offset")
     layout_class = _layout_class(r, layout_tag, permissive)
     if layout_class is None:
         return decode_unknown(
-            r, flags=flags, dtype=dtype, layout_tag=layout_tag, shape=shape, byte_offset=byte_offset,
-            version=(major, minor), parse_tail=parse_tail,
+            r,
+            flags=flags,
+            dtype=dtype,
+            layout_tag=layout_tag,
+            shape=shape,
+            byte_offset=byte_offset,
+            version=(major, minor),
+            parse_tail=parse_tail,
         )
     at = r.offset
     with r.inside("layout"):
         layout = _guard(r, at, "fields", lambda: layout_class(r, shape))
     descriptor = parse_tail(
-        r, flags=flags, dtype=dtype, layout=layout, shape=shape, byte_offset=byte_offset, version=(major, minor),
+        r,
+        flags=flags,
+        dtype=dtype,
+        layout=layout,
+        shape=shape,
+        byte_offset=byte_offset,
+        version=(major, minor),
         permissive=permissive,
     )
     _guard(r, 0, None, lambda: check_descriptor(descriptor))
@@ -158,10 +172,10 @@ def _layout_class(r: Reader, tag: int, permissive: bool) -> Callable[[Reader, tu
         return known.parse_fields
     if 0xF0 <= tag < 0xFF:
         return lambda reader, shape: PrivateExtensionLayout.parse_tagged(tag, reader)
-    if permissive:
-        return None
-    kind = "reserved" if tag >= 0x80 else "unassigned"
-    r.fail(f"layout tag {tag:#04x} is {kind}", field="layout_tag", offset=15)
+    if not permissive:
+        kind = "reserved" if tag >= 0x80 else "unassigned"
+        r.fail(f"layout tag {tag:#04x} is {kind}", field="layout_tag", offset=15)
+    return None
 
 
 def parse_tail(
@@ -182,7 +196,9 @@ def parse_tail(
         length = r.u32("quantization_length")
         at, end = r.offset, r.end
         if length > r.remaining:
-            r.fail(f"announces {length} bytes, but only {r.remaining} are left", field="quantization_length", offset=at - 4)
+            r.fail(
+                f"announces {length} bytes, but only {r.remaining} are left", field="quantization_length", offset=at - 4
+            )
         r.limit(at + length)
         with r.inside("quantization"):
             scheme = _guard(r, at, "fields", lambda: parse_payload(r, permissive=permissive))
@@ -206,8 +222,17 @@ def parse_tail(
         r.fail(f"{r.remaining} bytes are left behind the last part, which version 1.0 does not allow")
     trailing = r.take(r.remaining, "appended") if r.remaining else b""
     return Descriptor(
-        dtype=dtype, shape=shape, layout=layout, buffer_handles=handles, byte_offset=byte_offset, quantization=scheme,
-        shard=shard, statistics=statistics, extension_type=extension, member_role=role, version=version,
+        dtype=dtype,
+        shape=shape,
+        layout=layout,
+        buffer_handles=handles,
+        byte_offset=byte_offset,
+        quantization=scheme,
+        shard=shard,
+        statistics=statistics,
+        extension_type=extension,
+        member_role=role,
+        version=version,
         trailing=trailing,
     )
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from hurray.devices import CPU, Device
 from hurray.dtypes.table import Dtype
-from hurray.errors import InvalidDescriptorError
 from hurray.layouts._base import Layout, n_elements
 from hurray.layouts.private import UnknownLayout
 from hurray.quantization._base import Scheme, UnknownScheme

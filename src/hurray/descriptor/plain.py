@@ -9,13 +9,15 @@ Format: descriptor.
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
+from typing import Any
 
 from hurray.descriptor.model import BufferHandle, Descriptor
 from hurray.devices import CPU
 from hurray.dtypes.table import ALL_DTYPES
 from hurray.layouts.row_major import RowMajorLayout
 
-__all__ = ["decode_plain"]
+__all__ = ["decode_plain", "slot_setter"]
 
 _DTYPES = {dtype.tag: dtype for dtype in ALL_DTYPES}
 _ROW_MAJOR = RowMajorLayout()
@@ -28,18 +30,25 @@ _ALIGNMENTS = frozenset(1 << k for k in range(32))
 _HANDLES: dict[tuple[int, int], BufferHandle] = {}
 _MAX_HANDLES = 4096
 
+
+def slot_setter(cls: type, name: str) -> Callable[[Any, Any], None]:
+    """Return the function that sets slot ``name`` of an instance, past the class's own ``__setattr__``."""
+    setter: Callable[[Any, Any], None] = cls.__dict__[name].__set__
+    return setter
+
+
 # Setting slots through their descriptors costs a third of a frozen dataclass's constructor.
 _FIELDS = (
     "quantization", "shard", "statistics", "extension_type", "member_role", "opaque_flags",
 )  # fmt: skip
-_set_none = [getattr(Descriptor, name).__set__ for name in _FIELDS]
-_set_dtype = Descriptor.dtype.__set__  # type: ignore[attr-defined]
-_set_shape = Descriptor.shape.__set__  # type: ignore[attr-defined]
-_set_layout = Descriptor.layout.__set__  # type: ignore[attr-defined]
-_set_handles = Descriptor.buffer_handles.__set__  # type: ignore[attr-defined]
-_set_offset = Descriptor.byte_offset.__set__  # type: ignore[attr-defined]
-_set_version = Descriptor.version.__set__  # type: ignore[attr-defined]
-_set_trailing = Descriptor.trailing.__set__  # type: ignore[attr-defined]
+_set_none = [slot_setter(Descriptor, name) for name in _FIELDS]
+_set_dtype = slot_setter(Descriptor, "dtype")
+_set_shape = slot_setter(Descriptor, "shape")
+_set_layout = slot_setter(Descriptor, "layout")
+_set_handles = slot_setter(Descriptor, "buffer_handles")
+_set_offset = slot_setter(Descriptor, "byte_offset")
+_set_version = slot_setter(Descriptor, "version")
+_set_trailing = slot_setter(Descriptor, "trailing")
 
 
 def decode_plain(data: bytes | bytearray | memoryview) -> Descriptor | None:

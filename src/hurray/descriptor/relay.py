@@ -46,8 +46,14 @@ def decode_unknown(
         layout = UnknownLayout(layout_tag, body[:split])
         try:
             candidate = parse_tail(
-                Reader(body, split), flags=flags, dtype=dtype, layout=layout, shape=shape, byte_offset=byte_offset,
-                version=(version[0], 0), permissive=True,
+                Reader(body, split),
+                flags=flags,
+                dtype=dtype,
+                layout=layout,
+                shape=shape,
+                byte_offset=byte_offset,
+                version=(version[0], 0),
+                permissive=True,
             )
             check_handles(candidate.buffer_handles)
         except HurrayError:
@@ -60,6 +66,11 @@ def decode_unknown(
     if not body:
         r.fail("nothing stands behind byte_offset, not even a buffer count", offset=start)
     return Descriptor(
-        dtype=dtype, shape=shape, layout=UnknownLayout(layout_tag, body), buffer_handles=(), byte_offset=byte_offset,
-        version=version, opaque_flags=flags,
+        dtype=dtype,
+        shape=shape,
+        layout=UnknownLayout(layout_tag, body),
+        buffer_handles=(),
+        byte_offset=byte_offset,
+        version=version,
+        opaque_flags=flags,
     )

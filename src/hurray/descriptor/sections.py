@@ -189,8 +189,14 @@ class Statistics:
 
     def _packed(self) -> bytes:
         return _STATS.pack(
-            self.computed_mask, 0, self.nnz or 0, *(getattr(self, name) or 0.0 for name in _FLOATS),
-            self.nm_n or 0, self.nm_m or 0, bool(self.has_nan), bool(self.has_inf),
+            self.computed_mask,
+            0,
+            self.nnz or 0,
+            *(getattr(self, name) or 0.0 for name in _FLOATS),
+            self.nm_n or 0,
+            self.nm_m or 0,
+            bool(self.has_nan),
+            bool(self.has_inf),
         )
 
     def __eq__(self, other: object) -> bool:
@@ -322,13 +328,21 @@ class ExtensionType:
         has_nan, has_inf = r.flag("has_nan"), r.flag("has_inf")
         r.reserved(2, "reserved2")
         result = cls(
-            width, is_float=is_float, is_signed=is_signed, sign_bits=sign, exponent_bits=exponent,
-            mantissa_bits=mantissa, exponent_bias=bias, has_nan=has_nan, has_inf=has_inf,
+            width,
+            is_float=is_float,
+            is_signed=is_signed,
+            sign_bits=sign,
+            exponent_bits=exponent,
+            mantissa_bits=mantissa,
+            exponent_bias=bias,
+            has_nan=has_nan,
+            has_inf=has_inf,
         )
         if packing != result.packing_factor:
             r.fail(
                 f"packing_factor must be {result.packing_factor} for {width} bits, but is {packing}",
-                field="packing_factor", offset=at + 4,
+                field="packing_factor",
+                offset=at + 4,
             )
         return result
 
@@ -364,5 +378,3 @@ def write_member(w: Writer, role: str) -> None:
     """Append a composite member section."""
     w.u8(MEMBER_ROLES.index(role))
     w.zeros(15)
-
-

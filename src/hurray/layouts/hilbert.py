@@ -104,6 +104,10 @@ class HilbertLayout(Layout):
         # The curve fills its cube, so the elements stored are those of the shape.
         return data_spec(n_elements(shape), bits, byte_offset)
 
+    def element_offsets(self, shape: tuple[int, ...], coords: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the element offset of each coordinate, (n, rank) to (n,)."""
+        return hilbert.hilbert_encode(coords, self.hilbert_order).astype(np.int64)
+
     def read(self, payload: Payload, region: Region) -> Codes:
         order, rank = self.hilbert_order, self.hilbert_rank
         self.validate_against_shape(payload.shape)

@@ -48,7 +48,7 @@ def _pointers(axis: int) -> _Find:
 
 def _pool(t: Tensor) -> tuple[int, tuple[int, ...], Dtype | None]:
     layout: Any = t.layout
-    return 0, (layout.num_pages, layout.page_size, *t.shape[1:]), None  # type: ignore[arg-type]
+    return 0, (layout.num_pages, layout.page_size, *t.shape[1:]), None
 
 
 def _paged_index(buffer: int) -> _Find:
@@ -73,7 +73,9 @@ LEVEL_ACCESSORS: dict[str, tuple[str, ...]] = {"csf": ("pos", "crd")}
 
 def missing(t: Tensor, name: str) -> AttributeError:
     """Return the error for an accessor that the layout does not have."""
-    return AttributeError(f"'Tensor' object has no attribute {name!r}; this is a {t.layout.name} tensor", name=name, obj=t)
+    return AttributeError(
+        f"'Tensor' object has no attribute {name!r}; this is a {t.layout.name} tensor", name=name, obj=t
+    )
 
 
 def component(t: Tensor, name: str) -> Tensor:

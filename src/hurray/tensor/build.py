@@ -1,12 +1,11 @@
-"""Making tensors: from nothing, from arrays, from coordinates.
+"""Making tensors from arrays, other libraries' memory, and coordinates.
 
 Format: types; layouts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,86 +16,17 @@ from hurray.devices import Device
 from hurray.dtypes.match import from_numpy_dtype, numpy_to_codes, to_numpy_dtype
 from hurray.dtypes.table import BY_NAME, Dtype
 from hurray.errors import CopyRequiredError, InvalidDescriptorError, UnsupportedError
-from hurray.kernels.bits import packed_nbytes
 from hurray.kernels.float128 import float64_to_float128
 from hurray.kernels.strides import is_col_major, is_row_major
 from hurray.layouts import ColMajorLayout, CooLayout, RowMajorLayout, StridedLayout
-from hurray.layouts._base import Codes, Layout, as_int, pack_codes
+from hurray.layouts._base import Codes, Layout, pack_codes
 from hurray.tensor.dlpack import import_dlpack
 from hurray.tensor.foreign import foreign
 from hurray.tensor.tensor import Tensor, as_shape
 
-__all__ = [
-    "adopt_codes",
-    "aligned_allocator",
-    "aligned_empty",
-    "arange",
-    "asarray",
-    "buffer_size_bytes",
-    "empty",
-    "empty_like",
-    "eye",
-    "from_codes",
-    "from_dlpack",
-    "from_numpy",
-    "full",
-    "full_like",
-    "linspace",
-    "ones",
-    "ones_like",
-    "sparse_coo",
-    "zeros",
-    "zeros_like",
-]
+__all__ = ["adopt_codes", "asarray", "from_codes", "from_dlpack", "from_numpy", "sparse_coo"]
 
 _FLOAT64 = BY_NAME["float64"]
-_ALIGN = 64
-
-
-def aligned_empty(n_bytes: int) -> NDArray[np.uint8]:
-    """Return new uninitialised memory, 1-D uint8, that starts at a multiple of 64 bytes."""
-    raw: NDArray[np.uint8] = np.empty(n_bytes + _ALIGN, np.uint8)
-    start = -raw.ctypes.data % _ALIGN
-    return raw[start : start + n_bytes]
-
-
-@contextmanager
-def aligned_allocator() -> Iterator[Any]:
-    """Make arrays aligned to 64 bytes inside a ``with`` block.
-
-    The block's object is a function like ``numpy.empty`` whose arrays start at a multiple of 64 bytes.  Tensors take
-    arrays of any alignment without a copy, so the block is a convenience, never a need.
-
-    Examples
-    --------
-    >>> import hurray
-    >>> with hurray.aligned_allocator() as empty:
-    ...     a = empty((3, 4), "float32")
-    >>> a.ctypes.data % 64
-    0
-    """
-
-    def allocate(shape: Any, dtype: Any = np.float64) -> NDArray[Any]:
-        dims = (shape,) if isinstance(shape, int) else tuple(shape)
-        kind = np.dtype(dtype)
-        n_elems = 1
-        for n in dims:
-            n_elems *= int(n)
-        return aligned_empty(n_elems * kind.itemsize).view(kind).reshape(dims)
-
-    yield allocate
-
-
-def buffer_size_bytes(dtype: Dtype, count: int) -> int:
-    """Return the bytes of a buffer that holds ``count`` elements of ``dtype``.
-
-    Format: types, packing.
-    """
-    if not isinstance(dtype, Dtype):
-        raise TypeError(f"dtype is a hurray.Dtype, not {type(dtype).__name__}")
-    if dtype.is_private:
-        raise UnsupportedError("a private dtype has no width of its own; use ExtensionType.buffer_size_bytes")
-    return packed_nbytes(as_int(count, "count"), dtype.bit_width)
 
 
 def from_codes(codes: Codes, dtype: Dtype, *, layout: Layout | None = None) -> Tensor:
@@ -109,7 +39,12 @@ def from_codes(codes: Codes, dtype: Dtype, *, layout: Layout | None = None) -> T
     return Tensor._from_parts(descriptor, (data,))
 
 
-def _check_new(shape: Any, dtype: Dtype | None, device: Device | None) -> tuple[tuple[int, ...], Dtype]:
+def wrap(data: NDArray[np.uint8], shape: tuple[int, ...], dtype: Dtype) -> Tensor:
+    descriptor = Descriptor(dtype=dtype, shape=shape, layout=RowMajorLayout(), buffer_handles=(handle_for(len(data)),))
+    return Tensor._from_parts(descriptor, (data,))
+
+
+def check_new(shape: Any, dtype: Dtype | None, device: Device | None) -> tuple[tuple[int, ...], Dtype]:
     if dtype is not None and not isinstance(dtype, Dtype):
         raise TypeError(f"dtype is a hurray.Dtype, not {type(dtype).__name__}")
     if device is not None and not isinstance(device, Device):
@@ -122,148 +57,7 @@ def _check_new(shape: Any, dtype: Dtype | None, device: Device | None) -> tuple[
     return as_shape(shape), kind  # type: ignore[return-value]
 
 
-def _allocate(shape: tuple[int, ...], dtype: Dtype) -> NDArray[np.uint8]:
-    n_elems = 1
-    for n in shape:
-        n_elems *= n
-    n_bytes = packed_nbytes(n_elems, dtype.bit_width)
-    if n_bytes >= 2**62:
-        raise UnsupportedError(f"{dtype} of shape {shape} takes {n_bytes} bytes, more than can be addressed")
-    try:
-        return aligned_empty(n_bytes)
-    except MemoryError:
-        raise UnsupportedError(f"not enough memory for {n_bytes} bytes ({dtype} of shape {shape})") from None
-
-
-def _wrap(data: NDArray[np.uint8], shape: tuple[int, ...], dtype: Dtype) -> Tensor:
-    descriptor = Descriptor(
-        dtype=dtype, shape=shape, layout=RowMajorLayout(), buffer_handles=(handle_for(len(data)),)
-    )
-    return Tensor._from_parts(descriptor, (data,))
-
-
-def _code_of(value: Any, dtype: Dtype) -> Codes:
-    """Return the code of one value as a 0-d code array."""
-    if dtype.name == "float128":
-        return float64_to_float128(np.float64(value).reshape(1)).reshape(16).view("V16").reshape(())
-    kind = to_numpy_dtype(dtype)
-    array = np.asarray(value)
-    if dtype.is_integer and array.dtype.kind in "iu" and dtype.bit_width >= 8:
-        info = np.iinfo(kind)  # type: ignore[arg-type]
-        if not info.min <= int(array) <= info.max:
-            raise InvalidDescriptorError(f"{int(array)} does not fit {dtype}")
-    if dtype.name == "float8_e8m0" and not float(array) > 0:
-        raise InvalidDescriptorError(f"float8_e8m0 holds positive powers of two; it cannot hold {value!r}")
-    return numpy_to_codes(array.astype(kind), dtype)
-
-
-def _filled(shape: tuple[int, ...], dtype: Dtype, value: Any) -> Tensor:
-    code = _code_of(value, dtype)
-    data = _allocate(shape, dtype)
-    if dtype.bit_width >= 8:
-        data.view(dtype.storage)[...] = code
-        return _wrap(data, shape, dtype)
-    n_elems = 1
-    for n in shape:
-        n_elems *= n
-    period = pack_codes(np.full(8, code, np.uint8), dtype.bit_width)
-    data[...] = np.resize(period, len(data)) if len(data) else 0
-    tail = n_elems % (8 // dtype.bit_width if dtype.bit_width != 6 else 4)
-    if tail:
-        last = pack_codes(np.full(tail, code, np.uint8), dtype.bit_width)
-        data[len(data) - len(last) :] = last
-    return _wrap(data, shape, dtype)
-
-
-def zeros(shape: Sequence[int], *, dtype: Dtype | None = None, device: Device | None = None) -> Tensor:
-    """Return a tensor of zeros; float64 by default.
-
-    Examples
-    --------
-    >>> import hurray
-    >>> hurray.zeros([2], dtype=hurray.int8)
-    hurray.Tensor([0 0], dtype=int8)
-    """
-    return _filled(*_check_new(shape, dtype, device), 0)
-
-
-def ones(shape: Sequence[int], *, dtype: Dtype | None = None, device: Device | None = None) -> Tensor:
-    """Return a tensor of ones; float64 by default."""
-    return _filled(*_check_new(shape, dtype, device), 1)
-
-
-def empty(shape: Sequence[int], *, dtype: Dtype | None = None, device: Device | None = None) -> Tensor:
-    """Return a tensor whose elements are whatever the memory held; float64 by default."""
-    dims, kind = _check_new(shape, dtype, device)
-    return _wrap(_allocate(dims, kind), dims, kind)
-
-
-def full(
-    shape: Sequence[int], fill_value: Any, *, dtype: Dtype | None = None, device: Device | None = None
-) -> Tensor:
-    """Return a tensor filled with one value; its dtype follows the value by default."""
-    kind = from_numpy_dtype(np.asarray(fill_value).dtype) if dtype is None else dtype
-    return _filled(*_check_new(shape, kind, device), fill_value)
-
-
-def _like(x: Tensor, dtype: Dtype | None) -> tuple[tuple[int | None, ...], Dtype]:
-    if not isinstance(x, Tensor):
-        raise TypeError(f"a hurray.Tensor is needed, not {type(x).__name__}")
-    return x.shape, x.dtype if dtype is None else dtype
-
-
-def zeros_like(x: Tensor, *, dtype: Dtype | None = None, device: Device | None = None) -> Tensor:
-    """Return zeros in the shape and dtype of ``x``."""
-    shape, kind = _like(x, dtype)
-    return zeros(shape, dtype=kind, device=device)  # type: ignore[arg-type]
-
-
-def ones_like(x: Tensor, *, dtype: Dtype | None = None, device: Device | None = None) -> Tensor:
-    """Return ones in the shape and dtype of ``x``."""
-    shape, kind = _like(x, dtype)
-    return ones(shape, dtype=kind, device=device)  # type: ignore[arg-type]
-
-
-def empty_like(x: Tensor, *, dtype: Dtype | None = None, device: Device | None = None) -> Tensor:
-    """Return an uninitialised tensor in the shape and dtype of ``x``."""
-    shape, kind = _like(x, dtype)
-    return empty(shape, dtype=kind, device=device)  # type: ignore[arg-type]
-
-
-def full_like(x: Tensor, fill_value: Any, *, dtype: Dtype | None = None, device: Device | None = None) -> Tensor:
-    """Return a tensor filled with one value in the shape and dtype of ``x``."""
-    shape, kind = _like(x, dtype)
-    return full(shape, fill_value, dtype=kind, device=device)  # type: ignore[arg-type]
-
-
-def arange(
-    start: Any, stop: Any = None, step: Any = None, *, dtype: Dtype | None = None, device: Device | None = None
-) -> Tensor:
-    """Return evenly spaced values ``start, start + step, ...`` below ``stop`` (``arange(n)`` counts from 0)."""
-    if stop is None:
-        start, stop = 0, start
-    _check_new((), dtype, device)
-    return _cast(np.arange(start, stop, 1 if step is None else step), dtype)
-
-
-def linspace(
-    start: Any, stop: Any, num: int, *, dtype: Dtype | None = None, device: Device | None = None,
-    endpoint: bool = True,
-) -> Tensor:  # fmt: skip
-    """Return ``num`` evenly spaced values from ``start`` to ``stop``, the latter included by default."""
-    _check_new((), dtype, device)
-    return _cast(np.linspace(start, stop, num, endpoint=endpoint), dtype)
-
-
-def eye(
-    n_rows: int, n_cols: int | None = None, *, k: int = 0, dtype: Dtype | None = None, device: Device | None = None
-) -> Tensor:
-    """Return a matrix with ones on the ``k``-th diagonal and zeros elsewhere."""
-    _check_new((), dtype, device)
-    return _cast(np.eye(n_rows, n_cols, k), dtype)
-
-
-def _cast(array: NDArray[Any], dtype: Dtype | None) -> Tensor:
+def cast(array: NDArray[Any], dtype: Dtype | None) -> Tensor:
     if dtype is None or from_numpy_dtype(array.dtype) is dtype:
         return from_numpy(array)
     if dtype.name == "float128":
@@ -322,7 +116,9 @@ def from_numpy(array: NDArray[Any], *, copy: bool | None = None) -> Tensor:
     if shared is not None:
         return shared
     if copy is False:
-        raise CopyRequiredError(f"strides {array.strides} split elements of {array.dtype.itemsize} bytes, which needs a copy")
+        raise CopyRequiredError(
+            f"strides {array.strides} split elements of {array.dtype.itemsize} bytes, which needs a copy"
+        )
     return from_codes(np.ascontiguousarray(numpy_to_codes(array, dtype)).reshape(array.shape), dtype)
 
 
@@ -334,7 +130,7 @@ def _share(array: NDArray[Any], dtype: Dtype) -> Tensor | None:
     width = array.dtype.itemsize
     if array.size == 0 or array.flags.c_contiguous:
         flat = array.reshape(-1).view(np.uint8) if array.size else np.empty(0, np.uint8)
-        return _wrap(flat, array.shape, dtype)
+        return wrap(flat, array.shape, dtype)
     if array.flags.f_contiguous:
         flat = array.T.reshape(-1).view(np.uint8)
         descriptor = Descriptor(
@@ -350,7 +146,10 @@ def _share(array: NDArray[Any], dtype: Dtype) -> Tensor | None:
             return _share(ordered, dtype)
     span, byte_offset = _span(array, steps, width)
     descriptor = Descriptor(
-        dtype=dtype, shape=array.shape, layout=StridedLayout(steps), buffer_handles=(handle_for(len(span)),),
+        dtype=dtype,
+        shape=array.shape,
+        layout=StridedLayout(steps),
+        buffer_handles=(handle_for(len(span)),),
         byte_offset=byte_offset,
     )
     tensor = Tensor._from_parts(descriptor, (span,))
@@ -387,7 +186,7 @@ def from_dlpack(x: Any, *, device: Any = None, copy: bool | None = None) -> Tens
     CopyRequiredError
         ``copy=False``, but a copy is needed.
     """
-    if device is not None and not (isinstance(device, Device) and device.tag == 0 or device in ("cpu", (1, 0))):
+    if device is not None and not ((isinstance(device, Device) and device.tag == 0) or device in ("cpu", (1, 0))):
         raise UnsupportedError(f"from_dlpack gives CPU tensors, not tensors on {device!r}")
     codes, dtype, is_copy = import_dlpack(x, copy=copy)
     return adopt_codes(codes, dtype, copy=None if is_copy else copy)
@@ -418,9 +217,7 @@ def adopt_codes(codes: Codes, dtype: Dtype, *, copy: bool | None = None) -> Tens
     return shared
 
 
-def asarray(
-    obj: Any, *, dtype: Dtype | None = None, device: Device | None = None, copy: bool | None = None
-) -> Tensor:
+def asarray(obj: Any, *, dtype: Dtype | None = None, device: Device | None = None, copy: bool | None = None) -> Tensor:
     """Return any array-like object as a tensor.
 
     Parameters
@@ -432,13 +229,13 @@ def asarray(
     copy : bool, optional
         As in :func:`from_numpy`.
     """
-    _check_new((), dtype, device)
+    check_new((), dtype, device)
     if isinstance(obj, Tensor):
         if dtype is None or dtype is obj.dtype:
             return _copied(obj) if copy else obj
         if copy is False:
             raise CopyRequiredError(f"converting {obj.dtype} to {dtype} needs a copy")
-        return _cast(obj.to_numpy(dtype=np.float64 if obj.dtype.name == "float128" else None), dtype)
+        return cast(obj.to_numpy(dtype=np.float64 if obj.dtype.name == "float128" else None), dtype)
     if isinstance(obj, np.ndarray):
         tensor = from_numpy(obj, copy=copy if dtype is None else None)
     elif type(obj).__module__.split(".")[0] == "scipy" and hasattr(obj, "tocoo"):
@@ -498,7 +295,9 @@ def sparse_coo(
             f"indices must be integers of shape (nnz, {len(dims)}), not {where.dtype} of shape {where.shape}"
         )
     if stored.ndim != 1 or stored.shape[0] != where.shape[0]:
-        raise InvalidDescriptorError(f"{where.shape[0]} coordinates need as many values, not values of shape {stored.shape}")
+        raise InvalidDescriptorError(
+            f"{where.shape[0]} coordinates need as many values, not values of shape {stored.shape}"
+        )
     if where.dtype.kind == "i" and where.size and int(where.min()) < 0:
         row = int(np.argwhere((where < 0).any(axis=1))[0, 0])
         raise InvalidDescriptorError(f"coordinate {row}, {tuple(where[row].tolist())}, is negative")
@@ -528,8 +327,6 @@ def _strictly_sorted(rows: NDArray[np.uint64]) -> bool:
 
 def _checked_coo(values: Tensor, index: NDArray[np.uint8], shape: tuple[int, ...], is_sorted: bool) -> Tensor:
     nnz = values.shape[0] or 0
-    result = Tensor(
-        values._buffers[0], values.dtype, shape, aux_buffers=[index], layout=CooLayout(nnz, is_sorted)
-    )
+    result = Tensor(values._buffers[0], values.dtype, shape, aux_buffers=[index], layout=CooLayout(nnz, is_sorted))
     result.validate()
     return result

@@ -97,8 +97,8 @@ def check_sizes(descriptor: Descriptor, sizes: Sequence[int]) -> None:
     for k, spec in enumerate(specs):
         if sizes[k] < spec.n_bytes or (spec.exact and sizes[k] != spec.n_bytes):
             raise BufferError(
-                f"buffer {k} ({spec.role}) has {sizes[k]} bytes, but {descriptor.layout.name} {descriptor.dtype} of shape "
-                f"{shape} needs {'exactly' if spec.exact else 'at least'} {spec.n_bytes}"
+                f"buffer {k} ({spec.role}) has {sizes[k]} bytes, but {descriptor.layout.name} {descriptor.dtype} of "
+                f"shape {shape} needs {'exactly' if spec.exact else 'at least'} {spec.n_bytes}"
             )
     if isinstance(descriptor.quantization, Scheme):
         for param in descriptor.quantization.param_specs(known, descriptor.layout):

@@ -89,7 +89,7 @@ def _expand(key: Any, rank: int) -> list[Any]:
             entries.append(item)
         elif isinstance(item, (bool, np.bool_)):
             raise IndexError("a single boolean is no index; use a boolean array of the dimension's length")
-        elif isinstance(item, (int, np.integer)) or (not isinstance(item, (list, tuple, np.ndarray)) and _is_index(item)):
+        elif not isinstance(item, (list, tuple, np.ndarray)) and hasattr(item, "__index__"):
             entries.append(int(item.__index__()))
         else:
             entries.extend(_index_arrays(item))
@@ -102,10 +102,6 @@ def _expand(key: Any, rank: int) -> list[Any]:
     return entries
 
 
-def _is_index(item: Any) -> bool:
-    return hasattr(item, "__index__")
-
-
 def _index_arrays(item: Any) -> list[Any]:
     array = np.asarray(item)
     if array.size == 0 and array.dtype.kind == "f":
@@ -113,8 +109,10 @@ def _index_arrays(item: Any) -> list[Any]:
     if array.dtype.kind == "b":
         return [_mask_array(index, extent) for index, extent in zip(array.nonzero(), array.shape, strict=True)]
     if array.dtype.kind not in "iu":
-        raise IndexError(f"an index is an integer, a slice, an ellipsis, None, or an array of integers or booleans, "
-                         f"not {type(item).__name__} of {array.dtype}")
+        raise IndexError(
+            f"an index is an integer, a slice, an ellipsis, None, or an array of integers or booleans, "
+            f"not {type(item).__name__} of {array.dtype}"
+        )
     if array.ndim == 0:
         return [int(array)]
     return [array]

@@ -42,8 +42,8 @@ def compute_statistics(
     Returns
     -------
     Statistics
-        Computed in float64; bool counts as 0 and 1.  Extremes leave NaN out and are unknown when nothing else is there;
-        mean and deviation are NaN when NaN or infinities take part.  Complex tensors have no extremes, mean or deviation.
+        Computed in float64; bool counts as 0 and 1.  Extremes leave NaN out and are unknown when nothing else is
+        there; mean and deviation are NaN when NaN or infinities take part.  Complex tensors have none of these.
 
     Raises
     ------

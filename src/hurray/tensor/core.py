@@ -1,0 +1,257 @@
+"""What every tensor is: a descriptor, its buffers, and their inspection.
+
+Format: descriptor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hurray.descriptor.check import check_descriptor
+from hurray.descriptor.model import BufferHandle, Descriptor, handle_for
+from hurray.descriptor.plain import slot_setter
+from hurray.descriptor.sections import ExtensionType, Shard, Statistics
+from hurray.devices import CPU, Device
+from hurray.dtypes.table import Dtype
+from hurray.errors import InvalidDescriptorError, UnsupportedError
+from hurray.layouts._base import Layout, as_int
+from hurray.layouts.row_major import RowMajorLayout
+from hurray.quantization._base import Scheme, UnknownScheme
+from hurray.tensor.forming import as_bytes_view, check_sizes, is_plain, read_only
+
+__all__ = ["TensorCore", "as_shape"]
+
+_DYNAMIC = 2**64 - 1
+
+
+class TensorCore:
+    """A descriptor and the buffers that it describes; ``Tensor`` adds what can be done with them."""
+
+    __slots__ = ("__weakref__", "_borrowed", "_buffers", "_checked", "_descriptor", "_device_id", "_permissive")
+
+    _descriptor: Descriptor
+    _buffers: tuple[NDArray[np.uint8], ...]
+    _device_id: int
+    _permissive: bool
+    _checked: bool
+    _borrowed: bool
+
+    def __init__(
+        self,
+        buffer: Any,
+        dtype: Dtype,
+        shape: Sequence[int | None],
+        device: Device | None = None,
+        *,
+        aux_buffers: Sequence[Any] | None = None,
+        layout: Layout | None = None,
+        quantization: Scheme | None = None,
+        statistics: Statistics | None = None,
+        shard: Shard | None = None,
+        extension_type: ExtensionType | None = None,
+        byte_offset: int = 0,
+        device_id: int | None = None,
+    ) -> None:
+        if not isinstance(dtype, Dtype):
+            raise TypeError(f"dtype is a hurray.Dtype such as hurray.float32, not {type(dtype).__name__}")
+        where = CPU if device is None else device
+        if not isinstance(where, Device):
+            raise TypeError(f"device is a hurray.Device, not {type(device).__name__}")
+        _check_parts(layout, quantization, statistics, shard, extension_type)
+        buffers = [as_bytes_view(buffer, "buffer 0")]
+        buffers += [as_bytes_view(b, f"buffer {k}") for k, b in enumerate(aux_buffers or (), 1)]
+        base = Device.from_tags(where.tag, where.memory_class_tag)
+        descriptor = Descriptor(
+            dtype=dtype,
+            shape=as_shape(shape, dynamic=True),
+            layout=RowMajorLayout() if layout is None else layout,
+            buffer_handles=tuple(handle_for(len(b), base) for b in buffers),
+            byte_offset=as_int(byte_offset, "byte_offset"),
+            quantization=quantization,
+            statistics=statistics,
+            shard=shard,
+            extension_type=extension_type,
+        )
+        n_own = descriptor.layout.buffer_count
+        if n_own is not None and len(buffers) < n_own:
+            raise InvalidDescriptorError(
+                f"a {descriptor.layout.name} layout needs {n_own} buffer(s), but {len(buffers)} were supplied; pass "
+                "the rest via aux_buffers=[...]"
+            )
+        check_descriptor(descriptor, extra_buffers=True)
+        check_sizes(descriptor, [len(b) for b in buffers])
+        self._fill(descriptor, tuple(buffers), where.device_id if device_id is None else as_int(device_id, "device_id"))
+
+    def _fill(
+        self, descriptor: Descriptor, buffers: tuple[NDArray[np.uint8], ...], device_id: int, permissive: bool = False
+    ) -> None:
+        _set_descriptor(self, descriptor)
+        _set_buffers(self, buffers)
+        _set_device_id(self, device_id)
+        _set_permissive(self, permissive)
+        _set_checked(self, False)
+        _set_borrowed(self, False)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name in ("_checked", "_borrowed"):
+            object.__setattr__(self, name, value)
+            return
+        raise AttributeError(f"Tensor is immutable: cannot set {name!r}")
+
+    @classmethod
+    def _from_parts(
+        cls, descriptor: Descriptor, buffers: Sequence[Any], *, permissive: bool = False, device_id: int = 0
+    ) -> Self:
+        """Form a tensor from a checked descriptor and its buffers: the way of all readers.
+
+        Raises
+        ------
+        BufferError
+            A declared size is too small for shape, layout and scheme.
+        """
+        if len(buffers) != len(descriptor.buffer_handles):
+            raise InvalidDescriptorError(
+                f"the descriptor announces {len(descriptor.buffer_handles)} buffers, but {len(buffers)} are there"
+            )
+        if not is_plain(descriptor):
+            check_sizes(descriptor, [h.byte_size for h in descriptor.buffer_handles])
+        self = object.__new__(cls)
+        own = tuple([read_only(b) if isinstance(b, np.ndarray) else as_bytes_view(b, "buffer") for b in buffers])
+        self._fill(descriptor, own, device_id, permissive)
+        return self
+
+    def _replace(self, **changes: Any) -> Self:
+        """Return a tensor over the same buffers with changed descriptor fields, checked."""
+        descriptor = self._descriptor.with_changes(**changes)
+        check_descriptor(descriptor, extra_buffers=True)
+        result = type(self)._from_parts(
+            descriptor, self._buffers, permissive=self._permissive, device_id=self._device_id
+        )
+        result._borrowed = self._borrowed
+        return result
+
+    # Inspection
+
+    @property
+    def shape(self) -> tuple[int | None, ...]:
+        """Logical shape; None marks a dynamic dimension."""
+        return self._descriptor.shape
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self._descriptor.shape)
+
+    @property
+    def size(self) -> int | None:
+        """Number of elements; None when a dimension is dynamic."""
+        return self._descriptor.size
+
+    @property
+    def dtype(self) -> Dtype:
+        """Element type; the storage type when the tensor is quantized."""
+        return self._descriptor.dtype
+
+    @property
+    def device(self) -> Device:
+        """Device of the buffers."""
+        device = self._descriptor.device
+        if not self._device_id:
+            return device
+        kind = device.tag if device.is_private else device.kind
+        return Device(kind, self._device_id, device.memory_class_tag if device.is_private else device.memory_class)
+
+    @property
+    def layout(self) -> Layout:
+        """Layout of the elements."""
+        return self._descriptor.layout
+
+    @property
+    def descriptor(self) -> Descriptor:
+        """The descriptor of the format."""
+        return self._descriptor
+
+    @property
+    def buffer_count(self) -> int:
+        """Number of buffers."""
+        return len(self._buffers)
+
+    @property
+    def buffer_handles(self) -> tuple[BufferHandle, ...]:
+        """The rows of the buffer table."""
+        return self._descriptor.buffer_handles
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all buffers together."""
+        return sum(len(b) for b in self._buffers)
+
+    @property
+    def quantization(self) -> Scheme | UnknownScheme | None:
+        """The quantization scheme, or None."""
+        return self._descriptor.quantization
+
+    @property
+    def statistics(self) -> Statistics | None:
+        """Advisory statistics, or None."""
+        return self._descriptor.statistics
+
+    @property
+    def shard(self) -> Shard | None:
+        """Where the tensor sits in a larger one, or None."""
+        return self._descriptor.shard
+
+    @property
+    def extension_type(self) -> ExtensionType | None:
+        """What the elements of a private dtype look like, or None."""
+        return self._descriptor.extension_type
+
+
+# Slots are set through their descriptors: the class forbids assignment, and this way is the fastest.
+_set_descriptor = slot_setter(TensorCore, "_descriptor")
+_set_buffers = slot_setter(TensorCore, "_buffers")
+_set_device_id = slot_setter(TensorCore, "_device_id")
+_set_permissive = slot_setter(TensorCore, "_permissive")
+_set_checked = slot_setter(TensorCore, "_checked")
+_set_borrowed = slot_setter(TensorCore, "_borrowed")
+
+
+def as_shape(shape: Any, *, dynamic: bool = False) -> tuple[int | None, ...]:
+    """Return a shape as a tuple of Python ints (None where ``dynamic`` allows it).
+
+    Raises
+    ------
+    TypeError
+        ``shape`` is not a sequence of ints.
+    InvalidDescriptorError
+        A dimension is negative or too large.
+    """
+    if isinstance(shape, (str, bytes)) or not hasattr(shape, "__iter__"):
+        raise TypeError(f"shape is a sequence of ints, not {type(shape).__name__}")
+    return tuple(
+        None if n is None and dynamic else as_int(n, f"shape[{k}]", high=_DYNAMIC - 1) for k, n in enumerate(shape)
+    )
+
+
+def _check_parts(layout: Any, quantization: Any, statistics: Any, shard: Any, extension_type: Any) -> None:
+    if layout is not None:
+        if not isinstance(layout, Layout):
+            raise TypeError(
+                f"layout must be a hurray.Layout instance (e.g. hurray.CsrLayout(nnz=4)), not {type(layout).__name__}"
+            )
+        if layout.is_virtual:
+            raise UnsupportedError(
+                "a composite head owns no buffers; use hurray.Composite, which holds its members too"
+            )
+    if quantization is not None and not isinstance(quantization, Scheme):
+        raise InvalidDescriptorError(
+            "quantization must be a PerTensorAffine, PerChannelAffine, PerBlockAffine, NF4 or MXFP, not "
+            f"{type(quantization).__name__}"
+        )
+    for value, cls in ((statistics, Statistics), (shard, Shard), (extension_type, ExtensionType)):
+        if value is not None and not isinstance(value, cls):
+            raise TypeError(f"expected a hurray.{cls.__name__}, not {type(value).__name__}")
