@@ -56,7 +56,8 @@ def attempt(layout: Any, p: Payload, rng: np.random.Generator) -> tuple[bool, in
         valid = False
     everywhere = np.argwhere(np.ones(p.shape, bool)).reshape(-1, len(p.shape))
     region = tuple(rng.integers(0, n, int(rng.integers(1, 7))) if n else np.empty(0, np.int64) for n in p.shape)
-    dense = lookups = None
+    dense: Any = None
+    lookups: Any = None
     try:
         dense = layout.read(p, full_region(p.shape))
         assert dense.shape == p.shape

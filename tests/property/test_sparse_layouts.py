@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -141,12 +142,13 @@ NUMBER = st.integers(0, 5) | st.integers(0, 2**64 - 1) | st.sampled_from([2**63,
 def hostile(draw: st.DrawFn, name: str) -> tuple[Any, Payload]:
     shape = SHAPES[name]
     nnz = draw(st.integers(0, 8))
-    layout: Any = {
+    makers: dict[str, Callable[[], Any]] = {
         "coo": lambda: CooLayout(nnz, draw(st.booleans())),
         "csr": lambda: CsrLayout(nnz),
         "csc": lambda: CscLayout(nnz),
         "csf": lambda: CsfLayout(nnz, draw(st.permutations(range(3)))),
-    }[name]()
+    }
+    layout = makers[name]()
     buffers = [np.arange(nnz, dtype=np.uint8)]
     for spec in layout.specs(shape, 8)[1:]:
         length = spec.n_bytes // 8 + draw(st.integers(0, 4))

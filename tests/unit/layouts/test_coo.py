@@ -149,3 +149,10 @@ def test_dimensions_beyond_one_key() -> None:
     assert layout.lookup(p, np.array([coords[2], [0, 0, 0]])).tolist() == [2, -1]
     region = (range(2**39, 2**39 + 1), range(3), range(5, -1, -1))
     assert layout.read(p, region).tolist() == [[[0, 0, 3, 2, 0, 0], [0] * 6, [0] * 6]]
+
+
+def test_a_scalar_cannot_be_sparse() -> None:
+    with pytest.raises(InvalidDescriptorError, match="rank"):
+        CooLayout.encode(np.array(5, np.int8), 8)
+    with pytest.raises(InvalidDescriptorError, match="rank"):
+        CooLayout.from_coords(np.empty((1, 0), np.int64), np.ones(1, np.int8), (), 8)
