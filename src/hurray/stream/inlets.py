@@ -58,6 +58,9 @@ class _Raw:
     def close(self) -> None:
         self._raw.close()
 
+    # A reader or writer that is dropped half way lets go quietly, as a file in C would.
+    __del__ = close
+
 
 class _Socket:
     def __init__(self, sock: Any, *, owned: bool) -> None:
@@ -74,6 +77,8 @@ class _Socket:
     def close(self) -> None:
         if self._owned:
             self._sock.close()
+
+    __del__ = close
 
 
 class _FileObject:

@@ -238,7 +238,7 @@ class StreamParser:
         limit = self._limits.max_descriptor_bytes
         if length > limit:
             raise self._refusal(f"the descriptor announces {length} bytes, more than the limit of {limit}")
-        return length
+        return int(length)
 
     def _check_announced(self, descriptor: Descriptor) -> None:
         if descriptor.is_opaque:

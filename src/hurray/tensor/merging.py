@@ -39,8 +39,8 @@ Place: TypeAlias = "slice | I64"
 
 def read_block(c: Composite, region: Region) -> Array:
     """Return the values of a region of a partition or overlay, in the head's dtype."""
-    shape = region_shape(region)
     target = _target(c)
+    shape = region_shape(region)
     n_bytes = n_elements(shape) * target.itemsize
     if n_bytes > DEFAULT_LIMITS.max_dense_bytes:
         raise UnsupportedError(
@@ -49,7 +49,7 @@ def read_block(c: Composite, region: Region) -> Array:
         )
     try:
         out: Array = np.empty(shape, target)
-    except (MemoryError, ValueError):
+    except (MemoryError, ValueError, OverflowError):
         raise UnsupportedError(f"not enough memory for a dense array of shape {shape}") from None
     if 0 in shape:
         return out

@@ -172,7 +172,10 @@ def to_numpy(
     simple = d.layout.tag == 1 and d.quantization is None and d.dtype.tag in _NATIVE and None not in d.shape
     if simple and not copy and dtype is None:
         # The commonest case by far, a view over one buffer, without the steps that only other cases need.
-        return np.ndarray(d.shape, d.dtype.storage, t._buffers[0], d.byte_offset)  # type: ignore[arg-type]
+        try:
+            return np.ndarray(d.shape, d.dtype.storage, t._buffers[0], d.byte_offset)  # type: ignore[arg-type]
+        except (ValueError, OverflowError):
+            pass  # NumPy cannot hold the shape; the long way says so
     _refuse_quantized(t)
     _refuse_opaque(t)
     wanted = None if dtype is None else np.dtype(dtype)
