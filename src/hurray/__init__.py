@@ -68,6 +68,7 @@ if TYPE_CHECKING:
         layout_tag_kind,
     )
     from hurray.limits import Limits
+    from hurray.net.shared_memory import SharedHandle, attach, share
     from hurray.quantization import (
         MXFP,
         NF4,
@@ -166,6 +167,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "layout_tag_kind",
     ),
     "hurray.limits": ("Limits",),
+    "hurray.net.shared_memory": ("SharedHandle", "attach", "share"),
     "hurray.quantization": (
         "MXFP",
         "NF4",
@@ -263,6 +265,7 @@ __all__ = [
     "RowMajorLayout",
     "Scheme",
     "Shard",
+    "SharedHandle",
     "Statistics",
     "StreamError",
     "StreamParser",
@@ -280,6 +283,7 @@ __all__ = [
     "arange",
     "asarray",
     "assemble",
+    "attach",
     "bfloat16",
     "bool",
     "buffer_size_bytes",
@@ -323,6 +327,7 @@ __all__ = [
     "save",
     "set_print_options",
     "shard",
+    "share",
     "sparse_coo",
     "to_npy",
     "to_npz",

@@ -17,7 +17,7 @@ import ctypes
 import gc
 import itertools
 import sys
-import threading
+from _thread import allocate_lock
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -97,9 +97,14 @@ def _offer(descriptor: bytes, buffers: Sequence[NDArray[np.uint8]], device_id: i
         entry.size = buffer.size
     text = ctypes.create_string_buffer(descriptor, len(descriptor))
     native = NativeTensor(
-        abi_version=ABI_VERSION, struct_size=ctypes.sizeof(NativeTensor), flags=READ_ONLY,
-        descriptor=ctypes.addressof(text), descriptor_size=len(descriptor),
-        buffers=ctypes.addressof(table), buffer_count=len(buffers), device_id=device_id,
+        abi_version=ABI_VERSION,
+        struct_size=ctypes.sizeof(NativeTensor),
+        flags=READ_ONLY,
+        descriptor=ctypes.addressof(text),
+        descriptor_size=len(descriptor),
+        buffers=ctypes.addressof(table),
+        buffer_count=len(buffers),
+        device_id=device_id,
     )
     native.release, native.manager_ctx = take_deleter((native, table, text, tuple(buffers)))
     capsule = new_capsule(ctypes.addressof(native), CAPSULE_NAME)
@@ -116,7 +121,7 @@ class _Offers:
     def __init__(self) -> None:
         self._open: dict[int, tuple[object, Callable[[], None]]] = {}
         self._keys = itertools.count()
-        self._sweeping = threading.Lock()
+        self._sweeping = allocate_lock()
         self._over = False
         probe: dict[int, tuple[object, Callable[[], None]]] = {0: (object(), self.close)}
         #: what sys.getrefcount says of an object that only the dict refers to

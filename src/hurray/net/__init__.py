@@ -1,0 +1,1 @@
+"""Tensors on the move: between processes and between machines."""
