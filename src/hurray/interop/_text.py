@@ -19,14 +19,12 @@ from hurray.interop._output import output
 from hurray.sources import Source, open_source
 from hurray.tensor.tensor import Tensor
 
-__all__ = ["base_name", "only_tensor", "open_text", "text_bound", "text_output"]
+__all__ = ["base_name", "only_tensor", "open_text", "text_output"]
 
 #: what broken gzip data raises
 _GZIP_FAULTS = (gzip.BadGzipFile, zlib.error, EOFError)
 
 _MAGIC = b"\x1f\x8b"
-# A byte of deflate data never stands for more than 1032.
-_MAX_RATIO = 1032
 
 
 class _SourceStream(io.RawIOBase):
@@ -61,11 +59,6 @@ class _SourceStream(io.RawIOBase):
 def _is_gzip(source: Source) -> bool:
     """Tell whether a source's first bytes are those of gzip, which no text begins with."""
     return source.view(0, min(2, source.size)).tobytes() == _MAGIC
-
-
-def text_bound(source: Source) -> int:
-    """Return how many bytes of text a source can hold at most."""
-    return source.size * _MAX_RATIO if _is_gzip(source) else source.size
 
 
 @contextmanager

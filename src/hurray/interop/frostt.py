@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from hurray.dtypes.table import Dtype
 from hurray.errors import FileError, InvalidDescriptorError, UnsupportedError
 from hurray.interop._base import TensorSet
-from hurray.interop._frostt_lines import Entries, LineReader, Values
+from hurray.interop._entry_lines import LineReader, Values, joined, line_of
 from hurray.interop._stored import Duplicates, check_duplicates, coordinate_tensor
 from hurray.interop._text import base_name, only_tensor, open_text, text_output
 from hurray.layouts import layout_by_name
@@ -87,17 +87,17 @@ def from_frostt(
     known = None if shape is None else tuple(n for n in as_shape(shape) if n is not None)
     wanted = _value_type(dtype)
     with open_text(path) as (stream, source):
-        reader = LineReader(source.name, known, wanted)
+        reader = LineReader(source.name, wanted, b"#", shape=known)
         blocks = list(reader.blocks(stream))
     lines = [block.lines for block in blocks]
-    coords, values = _joined(blocks, reader.rank or 0, wanted.kind)
+    coords, values = joined(blocks, reader.rank or 0, wanted)
 
     def name_entry(k: int) -> str:
-        return f"{reader.name}: line {_line_of(lines, k)}"
+        return f"{reader.name}: line {line_of(lines, k)}"
 
     try:
         return coordinate_tensor(
-            coords, values, _shape_of(reader), layout=layout, duplicates=duplicates, name_entry=name_entry,
+            coords, values[:, 0], _shape_of(reader), layout=layout, duplicates=duplicates, name_entry=name_entry,
             finish=_conversion(dtype), **options,
         )  # fmt: skip
     except InvalidDescriptorError as error:
@@ -128,29 +128,6 @@ def _shape_of(reader: LineReader) -> tuple[int, ...]:
     if reader.rank is None:
         raise FileError(f"{reader.name} has no entries, so that no shape follows; pass shape=", filename=reader.name)
     return tuple(top + 1 for top in reader.tops)
-
-
-def _joined(blocks: list[Entries], rank: int, kind: np.dtype[Any]) -> tuple[U64, Array]:
-    """Return the coordinates and values of all blocks, letting go of each block once it has been copied."""
-    n = sum(len(block.coords) for block in blocks)
-    coords, values = np.empty((n, rank), np.uint64), np.empty(n, kind)
-    at = 0
-    blocks.reverse()
-    while blocks:
-        block = blocks.pop()
-        end = at + len(block.coords)
-        if end > at:
-            coords[at:end], values[at:end] = block.coords, block.values
-        at = end
-    return coords, values
-
-
-def _line_of(lines: Sequence[Sequence[int] | NDArray[np.int64]], entry: int) -> int:
-    for block in lines:
-        if entry < len(block):
-            return int(block[entry])
-        entry -= len(block)
-    return -1
 
 
 def _conversion(dtype: Dtype | None) -> Callable[[Array], Array]:

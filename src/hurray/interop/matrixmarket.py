@@ -1,7 +1,7 @@
-"""MatrixMarket files (``.mtx``), read and written by ``scipy.io``.
+"""MatrixMarket files (``.mtx``): read here, written by ``scipy.io``.
 
-``scipy.io`` sets memory aside for as many entries as the header promises; a header that promises more than the file
-can hold is refused first.
+``scipy.io`` would read them too, but its compiled reader sets memory aside for whatever the header promises and runs
+out of its arrays on some malformed files, which a reader of untrusted files must not.
 
 Format: layouts, coo, csr / csc.
 """
@@ -16,32 +16,46 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hurray.dtypes.table import Dtype
-from hurray.errors import FileError, HurrayError, InvalidDescriptorError, UnsupportedError
+from hurray.errors import FileError, InvalidDescriptorError, UnsupportedError
 from hurray.interop._base import TensorSet
+from hurray.interop._entry_lines import MAX_LINE, Entries, LineReader, Values, joined, line_of
 from hurray.interop._optional import require
-from hurray.interop._stored import Duplicates, check_duplicates, coordinate_tensor, coords_of_columns
-from hurray.interop._text import base_name, only_tensor, open_text, text_bound, text_output
+from hurray.interop._stored import Duplicates, check_duplicates, coordinate_tensor
+from hurray.interop._text import base_name, only_tensor, open_text, text_output
 from hurray.interop.scipy import to_scipy
 from hurray.layouts import layout_by_name
 from hurray.layouts._sparse import SparseLayout
-from hurray.sources import Source
 from hurray.tensor.build import from_numpy
 from hurray.tensor.tensor import Tensor
 
 __all__ = ["from_matrixmarket", "read_matrixmarket_set", "to_matrixmarket", "write_matrixmarket_set"]
 
+U64 = NDArray[np.uint64]
 Array = NDArray[Any]
 
 _SUFFIXES = (".mtx.gz", ".mtx")
-#: shortest text of an entry, in bytes: two indices in a coordinate file, one number in an array file
-_MIN_ENTRY = {"coordinate": 4, "array": 2}
-_FIELDS = {"integer": np.int64, "unsigned-integer": np.uint64, "complex": np.complex128}
+_REAL = Values(np.dtype(np.float64))
+_FIELDS = {
+    "real": _REAL,
+    "double": _REAL,
+    "integer": Values(np.dtype(np.int64), -(2**63), 2**63 - 1),
+    "unsigned-integer": Values(np.dtype(np.uint64), 0, 2**64 - 1),
+    "complex": Values(np.dtype(np.float64), count=2),
+    "pattern": Values(np.dtype(np.float64), count=0),
+}
+_SYMMETRIES = ("general", "symmetric", "skew-symmetric", "hermitian")
+_FORMS = ("coordinate", "array")
+_BANNER = b"%%matrixmarket"
 
 
 class _Header(NamedTuple):
-    shape: tuple[int, int]
     form: str
     field: str
+    symmetry: str
+    shape: tuple[int, int]
+    #: numbers or entries that follow
+    n_entries: int
+    n_lines: int
 
 
 def from_matrixmarket(
@@ -60,7 +74,8 @@ def from_matrixmarket(
     path : path, URL, bytes or binary file object
         Text, or gzip data of text.
     layout : str, optional
-        Layout of the result; by default ``coo`` for coordinate files and dense for array files.
+        Layout of the result; by default ``coo`` for coordinate files and ``col_major``, the order of the file, for
+        array files.
     dtype : Dtype, optional
         Element type; by default what the file's field needs (float64, int64, uint64 or complex128).
     duplicates : {"sum", "error", "last"}
@@ -71,7 +86,7 @@ def from_matrixmarket(
     FileError
         The file is missing or broken; a line at fault is named.
     UnsupportedError
-        SciPy is not installed.
+        The element type cannot hold the values.
 
     Examples
     --------
@@ -85,55 +100,113 @@ def from_matrixmarket(
     check_duplicates(duplicates)
     if dtype is not None and not isinstance(dtype, Dtype):
         raise TypeError(f"dtype is a hurray.Dtype such as hurray.float32, not {type(dtype).__name__}")
-    target = None if layout is None else layout_by_name(layout)
-    found = _read(path)
-    if isinstance(found, np.ndarray):
-        return _in_layout(from_numpy(_converted(found, dtype)), layout)
-    values = np.asarray(found.data)
-    coords = coords_of_columns((found.row, found.col), len(values), "indices", copy=None)
-    sparse = layout if layout is not None and target is not None and issubclass(target, SparseLayout) else "coo"
+    wanted = None if layout is None else layout_by_name(layout)
+    with open_text(path) as (stream, source):
+        header = _read_header(stream, source.name)
+        values = _FIELDS[header.field]
+        rank, bounds = (2, header.shape) if header.form == "coordinate" else (0, None)
+        reader = LineReader(source.name, values, b"%", shape=bounds, rank=rank, n_lines=header.n_lines)
+        blocks = _counted(reader, stream, header)
+    lines = [block.lines for block in blocks]
+    coords, found = joined(blocks, rank, values)
     try:
-        made = coordinate_tensor(
-            coords, values, found.shape, layout=sparse, duplicates=duplicates, finish=lambda array: _converted(array, dtype)
-        )
+        if header.form == "array":
+            return _in_layout(from_numpy(_converted(_square(_numbers(found, header), header), dtype)), layout)
+        coords, stored, origin = _mirrored(coords, _numbers(found, header), header)
+        sparse = wanted.name if wanted is not None and issubclass(wanted, SparseLayout) else "coo"
+        tensor = coordinate_tensor(
+            coords, stored, header.shape, layout=sparse, duplicates=duplicates,
+            name_entry=lambda k: f"line {line_of(lines, int(origin[k]))}", finish=lambda array: _converted(array, dtype),
+        )  # fmt: skip
     except InvalidDescriptorError as error:
-        raise FileError(f"{_name(path)}: {error}", filename=_name(path)) from None
-    return _in_layout(made, layout)
+        raise FileError(f"{reader.name}: {error}", filename=reader.name) from None
+    return _in_layout(tensor, layout)
 
 
 def _in_layout(tensor: Tensor, layout: str | None) -> Tensor:
-    return tensor if layout in (None, tensor.layout.name) else tensor.to_layout(layout)  # type: ignore[arg-type]
+    return tensor if layout is None or layout == tensor.layout.name else tensor.to_layout(layout)
 
 
-def _name(path: Any) -> str:
-    return os.fspath(path) if isinstance(path, (str, os.PathLike)) else "<MatrixMarket data>"
-
-
-def _read(path: Any) -> Any:
-    """Return what ``scipy.io`` reads: an array, or a matrix in coordinate form."""
-    io = require("scipy.io", "scipy")
-    try:
-        with open_text(path) as (stream, source):
-            header = _checked_header(io, stream, source)
-        if header.form == "array" and 0 in header.shape:
-            # Some releases of scipy.io divide by the number of rows.
-            return np.zeros(header.shape, _FIELDS.get(header.field, np.float64))
-        with open_text(path) as (stream, source):
-            return io.mmread(stream)
-    except (ValueError, OverflowError, MemoryError) as error:
-        if isinstance(error, HurrayError):
-            raise
-        raise FileError(f"{_name(path)}: {error}", filename=_name(path)) from None
-
-
-def _checked_header(io: Any, stream: BinaryIO, source: Source) -> _Header:
-    rows, cols, n_entries, form, field, symmetry = io.mminfo(stream)
+def _read_header(stream: BinaryIO, name: str) -> _Header:
+    words = stream.readline(MAX_LINE).lower().split()
+    if len(words) != 5 or words[0] != _BANNER:
+        raise FileError(f"{name}: line 1 is not the banner of a MatrixMarket file", filename=name)
+    kind, form, field, symmetry = (word.decode("ascii", "backslashreplace") for word in words[1:])
+    for word, known in ((kind, ("matrix",)), (form, _FORMS), (field, tuple(_FIELDS)), (symmetry, _SYMMETRIES)):
+        if word not in known:
+            raise FileError(f"{name}: line 1 has {word[:40]!r}, expected {' or '.join(known)}", filename=name)
+    if (field == "pattern" and form == "array") or (symmetry == "hermitian" and field != "complex"):
+        raise FileError(f"{name}: line 1 combines {form} {field} {symmetry}, which means nothing", filename=name)
+    n_lines, line = 1, b"%"
+    while line.startswith(b"%") or (line and not line.strip()):
+        line = stream.readline(MAX_LINE)
+        n_lines += 1
+    sizes = line.split()
+    if len(sizes) != (3 if form == "coordinate" else 2) or not all(w.isdigit() and len(w) < 19 for w in sizes):
+        raise FileError(f"{name}: line {n_lines} is not the size of a {form} matrix", filename=name)
+    rows, cols, *rest = map(int, sizes)
     if symmetry != "general" and rows != cols:
-        raise ValueError(f"a {symmetry} matrix is square, but the header says {rows} by {cols}")
-    promised = n_entries if form == "coordinate" or symmetry == "general" else rows * (rows - 1) // 2
-    if int(promised) * _MIN_ENTRY.get(form, 1) > text_bound(source) + 1:
-        raise ValueError(f"the header promises {n_entries} entries, more than the file can hold")
-    return _Header((int(rows), int(cols)), form, field)
+        raise FileError(f"{name}: line {n_lines} says {rows} by {cols}, but a {symmetry} matrix is square", filename=name)
+    triangle = rows * (rows + 1) // 2 - (rows if symmetry == "skew-symmetric" else 0)
+    n_entries = rest[0] if rest else (rows * cols if symmetry == "general" else triangle)
+    return _Header(form, field, symmetry, (rows, cols), n_entries, n_lines)
+
+
+def _counted(reader: LineReader, stream: BinaryIO, header: _Header) -> list[Entries]:
+    """Return all blocks of entries, as many as the header promises."""
+    blocks: list[Entries] = []
+    n = 0
+    for block in reader.blocks(stream):
+        blocks.append(block)
+        n += len(block.values)
+        if n > header.n_entries:
+            at = len(block.values) - (n - header.n_entries)
+            reader.fault(int(block.lines[at]), f"is one more than the {header.n_entries} that the header promises")
+    if n < header.n_entries:
+        raise FileError(f"{reader.name}: {n} entries, but the header promises {header.n_entries}", filename=reader.name)
+    return blocks
+
+
+def _numbers(found: Array, header: _Header) -> Array:
+    """Return one number for each entry."""
+    if header.field == "pattern":
+        return np.ones(len(found))
+    if header.field == "complex":
+        return np.ascontiguousarray(found).view(np.complex128)[:, 0]
+    return found[:, 0]
+
+
+def _reflection(values: Array, header: _Header) -> Array:
+    """Return the values on the other side of the diagonal."""
+    if header.symmetry == "symmetric":
+        return values
+    if header.symmetry == "hermitian":
+        return values.conj()
+    if values.dtype.kind == "u" and values.any() or (values.dtype.kind == "i" and (values == -(2**63)).any()):
+        raise InvalidDescriptorError(f"the negative of a value of this skew-symmetric matrix does not fit {values.dtype}")
+    return -values
+
+
+def _mirrored(coords: U64, values: Array, header: _Header) -> tuple[U64, Array, NDArray[np.int64]]:
+    """Return the entries on both sides of the diagonal, and which entry of the file each comes from."""
+    origin = np.arange(len(coords))
+    if header.symmetry == "general":
+        return coords, values, origin
+    off = np.flatnonzero(coords[:, 0] != coords[:, 1])
+    both = np.concatenate([coords, coords[off, ::-1]])
+    return both, np.concatenate([values, _reflection(values[off], header)]), np.concatenate([origin, off])
+
+
+def _square(values: Array, header: _Header) -> Array:
+    """Return the matrix of an array file, which goes down the columns (of the lower triangle)."""
+    if header.symmetry == "general":
+        return values.reshape(header.shape, order="F")
+    made = np.zeros(header.shape, values.dtype)
+    # Row by row, the upper triangle of the transpose is the lower one column by column.
+    cols, rows = np.triu_indices(header.shape[0], 1 if header.symmetry == "skew-symmetric" else 0)
+    made[cols, rows] = _reflection(values, header)
+    made[rows, cols] = values
+    return made
 
 
 def _converted(values: Array, dtype: Dtype | None) -> Array:
