@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import random
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -68,7 +69,7 @@ def touch(item: Any) -> None:
 def test_any_split_gives_the_same_tensors(cuts: list[int]) -> None:
     parser = hurray.StreamParser()
     ends = [0, *sorted(cuts), len(DATA)]
-    items = [item for low, high in zip(ends[:-1], ends[1:], strict=True) for item in parser.feed(DATA[low:high])]
+    items = [item for low, high in pairwise(ends) for item in parser.feed(DATA[low:high])]
     assert parser.eof() == []
     assert stream(items) == DATA
 
