@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from hurray import device, dtype
     from hurray.api import load, load_kv, open, save, verify
     from hurray.container.reader import File
+    from hurray.container.sharded import open_sharded
     from hurray.container.writer import Writer
     from hurray.conversion import convert
     from hurray.descriptor.model import MIN_BUFFER_ALIGNMENT, PAGE_ALIGNMENT, BufferHandle, Descriptor
@@ -45,9 +46,13 @@ if TYPE_CHECKING:
         StreamError,
         UnsupportedError,
     )
+    from hurray.interop.arrow import from_arrow, to_arrow
+    from hurray.interop.frostt import from_frostt, to_frostt
+    from hurray.interop.matrixmarket import from_matrixmarket, to_matrixmarket
     from hurray.interop.npz import from_npy, from_npz, to_npy, to_npz
     from hurray.interop.safetensors import from_safetensors, to_safetensors
     from hurray.interop.scipy import from_scipy, to_scipy
+    from hurray.interop.sparse import from_sparse, to_sparse
     from hurray.interop.torch import from_torch, to_torch
     from hurray.layouts import (
         BlockPagedLayout,
@@ -112,6 +117,7 @@ __version__ = "0.1.0"
 _MODULES: dict[str, tuple[str, ...]] = {
     "hurray.api": ("load", "load_kv", "open", "save", "verify"),
     "hurray.container.reader": ("File",),
+    "hurray.container.sharded": ("open_sharded",),
     "hurray.container.writer": ("Writer",),
     "hurray.conversion": ("convert",),
     "hurray.descriptor.model": ("MIN_BUFFER_ALIGNMENT", "PAGE_ALIGNMENT", "BufferHandle", "Descriptor"),
@@ -144,9 +150,13 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "StreamError",
         "UnsupportedError",
     ),
+    "hurray.interop.arrow": ("from_arrow", "to_arrow"),
+    "hurray.interop.frostt": ("from_frostt", "to_frostt"),
+    "hurray.interop.matrixmarket": ("from_matrixmarket", "to_matrixmarket"),
     "hurray.interop.npz": ("from_npy", "from_npz", "to_npy", "to_npz"),
     "hurray.interop.safetensors": ("from_safetensors", "to_safetensors"),
     "hurray.interop.scipy": ("from_scipy", "to_scipy"),
+    "hurray.interop.sparse": ("from_sparse", "to_sparse"),
     "hurray.interop.torch": ("from_torch", "to_torch"),
     "hurray.layouts": (
         "BlockPagedLayout",
@@ -298,14 +308,18 @@ __all__ = [
     "float16",
     "float32",
     "float64",
+    "from_arrow",
     "from_dlpack",
+    "from_frostt",
     "from_hurray",
     "from_hurray_buffer",
+    "from_matrixmarket",
     "from_npy",
     "from_npz",
     "from_numpy",
     "from_safetensors",
     "from_scipy",
+    "from_sparse",
     "from_torch",
     "full",
     "full_like",
@@ -321,6 +335,7 @@ __all__ = [
     "ones",
     "ones_like",
     "open",
+    "open_sharded",
     "print_options",
     "quantization_error",
     "quantize",
@@ -329,10 +344,14 @@ __all__ = [
     "shard",
     "share",
     "sparse_coo",
+    "to_arrow",
+    "to_frostt",
+    "to_matrixmarket",
     "to_npy",
     "to_npz",
     "to_safetensors",
     "to_scipy",
+    "to_sparse",
     "to_torch",
     "uint8",
     "uint16",
