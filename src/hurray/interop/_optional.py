@@ -7,7 +7,7 @@ from typing import Any
 
 from hurray.errors import UnsupportedError
 
-__all__ = ["require"]
+__all__ = ["LazyModule", "require"]
 
 
 def require(module: str, extra: str) -> Any:
@@ -32,3 +32,25 @@ def require(module: str, extra: str) -> Any:
         raise UnsupportedError(
             f"this needs the package {package}: pip install 'hurray-format[{extra}]' ({error})"
         ) from None
+
+
+class LazyModule:
+    """An optional package that is imported when something in it is first used.
+
+    Parameters
+    ----------
+    module, extra : str
+        As in :func:`require`.
+    """
+
+    def __init__(self, module: str, extra: str) -> None:
+        self._module = module
+        self._extra = extra
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            # Tools that look into modules ask every object for such names; that is no reason to import anything.
+            raise AttributeError(name)
+        value = getattr(require(self._module, self._extra), name)
+        setattr(self, name, value)
+        return value

@@ -9,20 +9,25 @@ Format: types, element types; layouts, coo, csr and csc.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from hurray.dtypes.match import from_torch_name, to_torch_name
 from hurray.dtypes.table import BY_NAME, Dtype
 from hurray.errors import CopyRequiredError, UnsupportedError
+from hurray.interop._optional import LazyModule
 from hurray.layouts import CscLayout, CsrLayout
 from hurray.tensor.build import adopt_codes, sparse_coo
 from hurray.tensor.dlpack import import_dlpack, to_capsule
 from hurray.tensor.tensor import Tensor
 from hurray.tensor.values import check_codes, codes_of, payload_of
+
+if TYPE_CHECKING:
+    import torch
+else:
+    torch = LazyModule("torch", "torch")
 
 __all__ = ["from_torch", "to_torch"]
 
@@ -30,12 +35,7 @@ __all__ = ["from_torch", "to_torch"]
 _PLAIN = frozenset(
     ("float16", "float32", "float64", "int8", "uint8", "int16", "int32", "int64", "complex64", "complex128")
 )
-_CARRIERS: dict[int, tuple[Dtype, torch.dtype]] = {
-    1: (BY_NAME["uint8"], torch.uint8),
-    2: (BY_NAME["int16"], torch.int16),
-    4: (BY_NAME["int32"], torch.int32),
-    8: (BY_NAME["int64"], torch.int64),
-}
+_CARRIERS = {1: BY_NAME["uint8"], 2: BY_NAME["int16"], 4: BY_NAME["int32"], 8: BY_NAME["int64"]}
 
 
 def to_torch(tensor: Tensor, *, copy: bool | None = None) -> torch.Tensor:
@@ -128,7 +128,7 @@ def _is_odd(codes: NDArray[Any]) -> bool:
 def _lend_codes(codes: NDArray[Any], dtype: Dtype, target: torch.dtype) -> torch.Tensor:
     carrier = dtype
     if dtype.name not in _PLAIN:
-        carrier = _CARRIERS[codes.itemsize][0]
+        carrier = _CARRIERS[codes.itemsize]
         codes = codes.view(carrier.storage)
     # The older form of capsule: every PyTorch reads it, and none looks at the read-only flag of the newer one.
     lent: torch.Tensor = torch.from_dlpack(to_capsule(codes, carrier, versioned=False))
@@ -212,7 +212,7 @@ def from_torch(t: torch.Tensor, *, copy: bool | None = None) -> Tensor:
     values = t.detach()
     if values.layout == torch.strided:
         return _dense_from_torch(values, dtype, copy)
-    build = _FROM_SPARSE.get(values.layout)
+    build = _FROM_SPARSE.get(str(values.layout))
     if build is None:
         raise UnsupportedError(f"a torch.Tensor of layout {values.layout} has no counterpart here; use t.to_dense()")
     if values.ndim != values.sparse_dim() + values.dense_dim() or values.dense_dim():
@@ -227,7 +227,7 @@ def _dense_from_torch(t: torch.Tensor, dtype: Dtype, copy: bool | None) -> Tenso
         t, copy = t.resolve_conj().resolve_neg(), None
     if not t.numel():
         return adopt_codes(np.empty(tuple(t.shape), dtype.storage), dtype)
-    carrier = t if dtype.name in _PLAIN else t.view(_CARRIERS[t.element_size()][1])
+    carrier = t if dtype.name in _PLAIN else t.view(_torch_dtype(_CARRIERS[t.element_size()]))
     codes = import_dlpack(carrier).codes
     return adopt_codes(codes.view(dtype.storage), dtype, copy=copy)
 
@@ -249,9 +249,9 @@ def _csc_from_torch(t: torch.Tensor, copy: bool | None) -> Tensor:
 
 
 _FROM_SPARSE = {
-    torch.sparse_coo: _coo_from_torch,
-    torch.sparse_csr: _csr_from_torch,
-    torch.sparse_csc: _csc_from_torch,
+    "torch.sparse_coo": _coo_from_torch,
+    "torch.sparse_csr": _csr_from_torch,
+    "torch.sparse_csc": _csc_from_torch,
 }
 
 
