@@ -24,6 +24,14 @@ CONVERTERS: tuple[Converter, ...] = (
         passes=2,
     ),
     Converter("npz", (".npz",), "hurray.interop.npz", "from_npz", "to_npz"),
+    Converter(
+        "matrixmarket",
+        (".mtx", ".mtx.gz"),
+        "hurray.interop.matrixmarket",
+        "read_matrixmarket_set",
+        "write_matrixmarket_set",
+    ),
+    Converter("frostt", (".tns", ".tns.gz"), "hurray.interop.frostt", "read_frostt_set", "write_frostt_set"),
     Converter("npy", (".npy",), "hurray.interop.npz", "read_npy_set", "write_npy_set"),
 )
 

@@ -46,16 +46,16 @@ _NUMBER = re.compile(rb"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|in
 
 
 class Values(NamedTuple):
-    """How values are read: a NumPy type, the bounds of whole numbers (None: any number), and how many end a line."""
+    """How values are read: a NumPy type, bounds of whole numbers (None: any number), and how many end a line."""
 
     kind: np.dtype[Any]
     low: int | None = None
     high: int | None = None
-    count: int = 1
+    n: int = 1
 
 
 class Entries(NamedTuple):
-    """Entries of one block: zero-based coordinates, shape (n, rank), values, shape (n, count), and their lines."""
+    """Entries of one block: zero-based coordinates, shape (n, rank), values, shape (n, values), and their lines."""
 
     coords: U64
     values: Array
@@ -91,9 +91,15 @@ class LineReader:
     """
 
     def __init__(
-        self, name: str, values: Values, comment: bytes, *, shape: tuple[int, ...] | None = None, rank: int | None = None,
+        self,
+        name: str,
+        values: Values,
+        comment: bytes,
+        *,
+        shape: tuple[int, ...] | None = None,
+        rank: int | None = None,
         n_lines: int = 0,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.name = name
         self.shape = shape
         self.rank = len(shape) if rank is None and shape is not None else rank
@@ -143,7 +149,7 @@ class LineReader:
             self.rank, self.tops = rank, [-1] * rank
 
     def _nothing(self) -> Entries:
-        values = np.empty((0, self._values.count), self._values.kind)
+        values = np.empty((0, self._values.n), self._values.kind)
         return Entries(np.empty((0, self.rank or 0), np.uint64), values, range(0))
 
     # Whole blocks
@@ -159,7 +165,7 @@ class LineReader:
         n_tokens = np.bincount(np.searchsorted(np.flatnonzero(data == _NEWLINE), starts))
         lines = np.flatnonzero(n_tokens)
         n_columns = int(n_tokens[lines[0]])
-        rank = n_columns - self._values.count if self.rank is None else self.rank
+        rank = n_columns - self._values.n if self.rank is None else self.rank
         if not self._is_legal(n_columns) or (n_tokens[lines] != n_columns).any():
             return None
         starts, ends = starts.reshape(-1, n_columns), ends.reshape(-1, n_columns)
@@ -177,8 +183,8 @@ class LineReader:
 
     def _is_legal(self, n_columns: int) -> bool:
         if self.rank is not None:
-            return n_columns == self.rank + self._values.count
-        return 1 <= n_columns - self._values.count <= MAX_RANK
+            return n_columns == self.rank + self._values.n
+        return 1 <= n_columns - self._values.n <= MAX_RANK
 
     # Line by line
 
@@ -200,13 +206,13 @@ class LineReader:
         n = len(lines)
         return Entries(
             np.array(coords, np.uint64).reshape(n, self.rank or 0),
-            np.array(values, self._values.kind).reshape(n, self._values.count),
+            np.array(values, self._values.kind).reshape(n, self._values.n),
             np.array(lines, np.int64),
         )
 
     def _check_columns(self, line: int, n_columns: int) -> int:
         """Return the number of indices of a line."""
-        count = self._values.count
+        count = self._values.n
         if not self._is_legal(n_columns):
             columns = "one column" if n_columns == 1 else f"{n_columns} columns"
             if self.rank is None:
@@ -245,7 +251,7 @@ class LineReader:
 def joined(blocks: list[Entries], rank: int, values: Values) -> tuple[U64, Array]:
     """Return the coordinates and values of all blocks, letting go of each block once it has been copied."""
     n = sum(len(block.values) for block in blocks)
-    coords, found = np.empty((n, rank), np.uint64), np.empty((n, values.count), values.kind)
+    coords, found = np.empty((n, rank), np.uint64), np.empty((n, values.n), values.kind)
     at = 0
     blocks.reverse()
     while blocks:
@@ -302,7 +308,7 @@ def _read_indices(data: Bytes, kinds: Bytes, starts: I64, ends: I64, shape: tupl
 
 
 def _read_values(data: Bytes, kinds: Bytes, starts: I64, ends: I64, wanted: Values) -> Array | None:
-    """Return the values, shape (n, count), or None where one is not beyond doubt."""
+    """Return the values, shape (n, values), or None where one is not beyond doubt."""
     if not starts.size:
         return np.empty(starts.shape, wanted.kind)
     if wanted.low is not None and wanted.high is not None:

@@ -48,7 +48,7 @@ class LazyModule:
         self._extra = extra
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
+        if name.startswith("__") and name != "__version__":
             # Tools that look into modules ask every object for such names; that is no reason to import anything.
             raise AttributeError(name)
         value = getattr(require(self._module, self._extra), name)

@@ -141,7 +141,9 @@ def _value_buffer(values: Array, *, copy: bool | None) -> tuple[Dtype, NDArray[n
     return dtype, pack_codes(codes, dtype.bit_width)
 
 
-def _form(layout: SparseLayout, values: Array, shape: Sequence[int], indices: Sequence[U64], copy: bool | None) -> Tensor:
+def _form(
+    layout: SparseLayout, values: Array, shape: Sequence[int], indices: Sequence[U64], copy: bool | None
+) -> Tensor:
     """Return a tensor over arrays that are known to keep the layout's rules."""
     dtype, data = _value_buffer(values, copy=copy)
     tensor = Tensor(data, dtype, shape, aux_buffers=list(indices), layout=layout)
@@ -222,7 +224,9 @@ def _check_pairs(coords: U64, values: Array, shape: tuple[int, ...]) -> None:
     if not shape:
         raise InvalidDescriptorError("a sparse tensor has a rank of at least 1, but the shape is ()")
     if values.ndim != 1 or len(values) != len(coords):
-        raise InvalidDescriptorError(f"{len(coords)} coordinates need as many values, not an array of shape {values.shape}")
+        raise InvalidDescriptorError(
+            f"{len(coords)} coordinates need as many values, not an array of shape {values.shape}"
+        )
 
 
 def _unique(entries: ordering.SortedCoords, coords: U64, values: Array, duplicates: Duplicates) -> tuple[U64, Array]:

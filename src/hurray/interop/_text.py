@@ -51,7 +51,7 @@ class _SourceStream(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         n_bytes = min(len(buffer), max(self._source.size - self._at, 0))
         if n_bytes:
-            buffer[:n_bytes] = memoryview(self._source.view(self._at, n_bytes))
+            buffer[:n_bytes] = self._source.view(self._at, n_bytes).data
             self._at += n_bytes
         return n_bytes
 
@@ -123,7 +123,9 @@ def only_tensor(
         There is another number of tensors, or metadata, or a composite or quantized tensor that may not be converted.
     """
     if kv:
-        raise UnsupportedError(f"{what} has no place for metadata ({', '.join(map(str, kv))}); leave it out with kv={{}}")
+        raise UnsupportedError(
+            f"{what} has no place for metadata ({', '.join(map(str, kv))}); leave it out with kv={{}}"
+        )
     if len(tensors) != 1:
         raise UnsupportedError(f"{what} holds one tensor, not {len(tensors)}; choose one by its name")
     name = next(iter(tensors))

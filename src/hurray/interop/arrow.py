@@ -84,7 +84,8 @@ def from_arrow(
     if isinstance(tensor, arrow.Tensor):
         return from_numpy(tensor.to_numpy(), copy=copy)
     if isinstance(tensor, arrow.SparseCOOTensor):
-        return _from_coo(*tensor.to_numpy(), shape, copy, duplicates)
+        values, coords = tensor.to_numpy()
+        return _from_coo(_flat(values), coords, shape, copy, duplicates)
     if isinstance(tensor, arrow.SparseCSRMatrix):
         values, ptr, indices = tensor.to_numpy()
         return compressed_tensor(Compressed(_flat(values), indices, ptr, shape, 0), copy=copy)
@@ -109,7 +110,7 @@ def _from_coo(
     if coords.ndim != 2 or coords.shape[1] != len(shape):
         raise InvalidDescriptorError(f"coords has shape {coords.shape}, but shape {shape} needs {len(shape)} columns")
     ours = index_array(coords, "coords", copy=copy)
-    return coordinate_tensor(ours, _flat(values), shape, duplicates=duplicates, copy=copy, keep_order=True)
+    return coordinate_tensor(ours, values, shape, duplicates=duplicates, copy=copy, keep_order=True)
 
 
 def _from_csf(
@@ -136,7 +137,9 @@ def _find_order(arrow: Any, tensor: Any) -> tuple[int, ...]:
     """Return the axis of each level of a CSF tensor: the candidate that Arrow itself finds equal."""
     values, ptrs, crds = tensor.to_numpy()
     if len(crds) != len(tensor.shape):
-        raise InvalidDescriptorError(f"shape {tensor.shape} needs {len(tensor.shape)} arrays of indices, not {len(crds)}")
+        raise InvalidDescriptorError(
+            f"shape {tensor.shape} needs {len(tensor.shape)} arrays of indices, not {len(crds)}"
+        )
     tops = [int(array.max()) if array.size else -1 for array in crds]
     for order in islice(_orders(tensor.shape), _MAX_ORDERS):
         if any(top >= tensor.shape[axis] for top, axis in zip(tops, order, strict=True)):

@@ -83,7 +83,9 @@ def from_frostt(
     """
     check_duplicates(duplicates)
     if not issubclass(layout_by_name(layout), SparseLayout):
-        raise UnsupportedError(f"a FROSTT file is read into a sparse layout, not {layout!r}; use to_layout() afterwards")
+        raise UnsupportedError(
+            f"a FROSTT file is read into a sparse layout, not {layout!r}; use to_layout() afterwards"
+        )
     known = None if shape is None else tuple(n for n in as_shape(shape) if n is not None)
     wanted = _value_type(dtype)
     with open_text(path) as (stream, source):
@@ -178,7 +180,9 @@ def to_frostt(path: str | os.PathLike[str] | BinaryIO, tensor: Tensor, *, commen
     if not isinstance(tensor, Tensor):
         raise TypeError(f"a hurray.Tensor is needed, not {type(tensor).__name__}")
     if not tensor.ndim:
-        raise UnsupportedError("a FROSTT file has at least one index on each line, so it cannot hold a tensor of rank 0")
+        raise UnsupportedError(
+            "a FROSTT file has at least one index on each line, so it cannot hold a tensor of rank 0"
+        )
     if tensor.dtype.name.startswith("complex") or tensor.dtype.bit_width > 64:
         raise UnsupportedError(f"a FROSTT file holds real numbers of at most 64 bits, not {tensor.dtype}")
     coords, values = tensor.nonzeros()

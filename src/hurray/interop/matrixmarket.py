@@ -40,8 +40,8 @@ _FIELDS = {
     "double": _REAL,
     "integer": Values(np.dtype(np.int64), -(2**63), 2**63 - 1),
     "unsigned-integer": Values(np.dtype(np.uint64), 0, 2**64 - 1),
-    "complex": Values(np.dtype(np.float64), count=2),
-    "pattern": Values(np.dtype(np.float64), count=0),
+    "complex": Values(np.dtype(np.float64), n=2),
+    "pattern": Values(np.dtype(np.float64), n=0),
 }
 _SYMMETRIES = ("general", "symmetric", "skew-symmetric", "hermitian")
 _FORMS = ("coordinate", "array")
@@ -115,9 +115,14 @@ def from_matrixmarket(
         coords, stored, origin = _mirrored(coords, _numbers(found, header), header)
         sparse = wanted.name if wanted is not None and issubclass(wanted, SparseLayout) else "coo"
         tensor = coordinate_tensor(
-            coords, stored, header.shape, layout=sparse, duplicates=duplicates,
-            name_entry=lambda k: f"line {line_of(lines, int(origin[k]))}", finish=lambda array: _converted(array, dtype),
-        )  # fmt: skip
+            coords,
+            stored,
+            header.shape,
+            layout=sparse,
+            duplicates=duplicates,
+            name_entry=lambda k: f"line {line_of(lines, int(origin[k]))}",
+            finish=lambda array: _converted(array, dtype),
+        )
     except InvalidDescriptorError as error:
         raise FileError(f"{reader.name}: {error}", filename=reader.name) from None
     return _in_layout(tensor, layout)
@@ -146,7 +151,9 @@ def _read_header(stream: BinaryIO, name: str) -> _Header:
         raise FileError(f"{name}: line {n_lines} is not the size of a {form} matrix", filename=name)
     rows, cols, *rest = map(int, sizes)
     if symmetry != "general" and rows != cols:
-        raise FileError(f"{name}: line {n_lines} says {rows} by {cols}, but a {symmetry} matrix is square", filename=name)
+        raise FileError(
+            f"{name}: line {n_lines} says {rows} by {cols}, but a {symmetry} matrix is square", filename=name
+        )
     triangle = rows * (rows + 1) // 2 - (rows if symmetry == "skew-symmetric" else 0)
     n_entries = rest[0] if rest else (rows * cols if symmetry == "general" else triangle)
     return _Header(form, field, symmetry, (rows, cols), n_entries, n_lines)
@@ -181,10 +188,14 @@ def _reflection(values: Array, header: _Header) -> Array:
     if header.symmetry == "symmetric":
         return values
     if header.symmetry == "hermitian":
-        return values.conj()
-    if values.dtype.kind == "u" and values.any() or (values.dtype.kind == "i" and (values == -(2**63)).any()):
-        raise InvalidDescriptorError(f"the negative of a value of this skew-symmetric matrix does not fit {values.dtype}")
-    return -values
+        conjugate: Array = values.conj()
+        return conjugate
+    if (values.dtype.kind == "u" and values.any()) or (values.dtype.kind == "i" and (values == -(2**63)).any()):
+        raise InvalidDescriptorError(
+            f"the negative of a value of this skew-symmetric matrix does not fit {values.dtype}"
+        )
+    negative: Array = -values
+    return negative
 
 
 def _mirrored(coords: U64, values: Array, header: _Header) -> tuple[U64, Array, NDArray[np.int64]]:

@@ -76,7 +76,9 @@ def from_scipy(matrix: Any, *, copy: bool | None = None) -> Tensor:
         raise TypeError(f"from_scipy takes a SciPy sparse array or matrix, not {type(matrix).__name__}")
     reader = _READERS.get(matrix.format)
     if reader is None:
-        raise UnsupportedError(f"SciPy format {matrix.format!r} is unknown here; convert it with tocsr() or tocoo() first")
+        raise UnsupportedError(
+            f"SciPy format {matrix.format!r} is unknown here; convert it with tocsr() or tocoo() first"
+        )
     return reader(matrix, copy)
 
 
@@ -97,9 +99,7 @@ def _from_vector(vector: Any, copy: bool | None) -> Tensor:
         raise InvalidDescriptorError(f"indptr of a rank 1 array is [0, nnz] with nnz up to {n}, not {ptr.tolist()}")
     nnz = int(ptr[1])
     coords = coords_of_columns([vector.indices[:nnz]], nnz, "indices", copy=copy)
-    return coordinate_tensor(
-        coords, np.asarray(vector.data)[:nnz], tuple(vector.shape), duplicates="sum", copy=copy
-    )
+    return coordinate_tensor(coords, np.asarray(vector.data)[:nnz], tuple(vector.shape), duplicates="sum", copy=copy)
 
 
 def _from_coo(matrix: Any, copy: bool | None) -> Tensor:

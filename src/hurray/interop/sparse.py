@@ -89,7 +89,9 @@ def _check_fill_value(array: Any) -> None:
 def _from_coo(array: Any, copy: bool | None) -> Tensor:
     values, coords = np.asarray(array.data), np.asarray(array.coords)
     if coords.ndim != 2 or len(coords) != len(array.shape):
-        raise InvalidDescriptorError(f"coords has shape {coords.shape}, but shape {array.shape} needs {len(array.shape)} rows")
+        raise InvalidDescriptorError(
+            f"coords has shape {coords.shape}, but shape {array.shape} needs {len(array.shape)} rows"
+        )
     columns = coords_of_columns(list(coords), coords.shape[1], "coords", copy=copy)
     return coordinate_tensor(columns, values, tuple(array.shape), copy=copy)
 
@@ -108,7 +110,10 @@ def _from_gcxs(array: Any, copy: bool | None) -> Tensor:
     rank = len(shape)
     if rank < 2:
         return coordinate_tensor(
-            coords_of_columns([array.indices], len(array.data), "indices", copy=copy), np.asarray(array.data), shape, copy=copy
+            coords_of_columns([array.indices], len(array.data), "indices", copy=copy),
+            np.asarray(array.data),
+            shape,
+            copy=copy,
         )
     if copy is False:
         raise CopyRequiredError("a GCXS of this rank must be expanded to coordinates, which needs a copy")
@@ -166,7 +171,9 @@ def to_sparse(tensor: Tensor, *, copy: bool | None = None) -> Any:
     zero = values.dtype.type(0)
     if layout.name in ("csr", "csc"):
         ptr, indices = (signed_index(index, _INT64, copy=copy) for index in layout.arrays(payload))
-        return sparse.GCXS((values, indices, ptr), shape=payload.shape, compressed_axes=(layout.major,), fill_value=zero)
+        return sparse.GCXS(
+            (values, indices, ptr), shape=payload.shape, compressed_axes=(layout.major,), fill_value=zero
+        )
     if copy is False:
         raise CopyRequiredError(f"{_LIBRARY} keeps one array for each dimension; separating them needs a copy")
     coords, values = _in_order(layout, payload, values)
