@@ -10,8 +10,9 @@ import tomllib
 from pathlib import Path
 from types import ModuleType
 
-import hurray
 import pytest
+
+import hurray
 from helpers import ROOT
 
 MODULES = sorted(
