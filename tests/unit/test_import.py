@@ -9,8 +9,8 @@ from helpers import our_env
 
 #: none of these may come with a plain import
 HEAVY = (
-    "ml_dtypes", "scipy", "torch", "pyarrow", "sparse", "safetensors", "dask", "fsspec", "gguf", "typer", "rich", "h5py",
-    "asyncio", "concurrent.futures", "multiprocessing", "google_crc32c", "zipfile", "socket",
+    "ml_dtypes", "scipy", "torch", "pyarrow", "sparse", "safetensors", "dask", "fsspec", "gguf", "typer", "rich",
+    "h5py", "asyncio", "concurrent.futures", "multiprocessing", "google_crc32c", "zipfile", "socket",
 )  # fmt: skip
 
 
