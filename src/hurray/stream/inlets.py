@@ -17,6 +17,10 @@ from hurray.tensor.forming import as_bytes_view
 
 __all__ = ["Inlet", "open_inlet"]
 
+#: rooms from this size on are waited for as a whole
+_LARGE = 1 << 16
+_WAIT_ALL: int = getattr(socket, "MSG_WAITALL", 0)
+
 
 class Inlet(Protocol):
     """A place to read bytes from."""
@@ -44,39 +48,70 @@ class _Memory:
         self._at = 0
 
 
-class _Raw:
-    """A file descriptor of our own, read without a buffer."""
+class _Filling:
+    """A source that gives little at a time: a large room is filled here, where each turn costs least.
 
-    def __init__(self, raw: io.FileIO) -> None:
-        self._raw = raw
+    The room never goes beyond the current tensor, which is of no use before all of it has come.
+    """
+
+    def __init__(self, target: Any) -> None:
+        self._target = target
+        # Bytes at the front of the room that an interrupted call has read already; the next call gets the same room.
+        self._kept = 0
 
     def read_into(self, room: memoryview) -> int:
-        while (n := self._raw.readinto(room)) is None:
-            wait(self._raw, writable=False)
-        return n
+        n, self._kept = self._kept, 0
+        try:
+            while True:
+                more = self._read(room[n:] if n else room)
+                if more is None:
+                    if n:
+                        return n
+                    wait(self._target, writable=False)
+                    continue
+                n += more
+                if more == 0 or n == len(room) or len(room) < _LARGE:
+                    return n
+        except BaseException:
+            self._kept = n
+            raise
+
+    def _read(self, room: memoryview) -> int | None:
+        """Read once; None when a non-blocking source has nothing."""
+        raise NotImplementedError
+
+
+class _Raw(_Filling):
+    """A file descriptor of our own, read without a buffer."""
+
+    _target: io.FileIO
+
+    def _read(self, room: memoryview) -> int | None:
+        return self._target.readinto(room)
 
     def close(self) -> None:
-        self._raw.close()
+        self._target.close()
 
     # A reader or writer that is dropped half way lets go quietly, as a file in C would.
     __del__ = close
 
 
-class _Socket:
+class _Socket(_Filling):
     def __init__(self, sock: Any, *, owned: bool) -> None:
-        self._sock = sock
+        super().__init__(sock)
         self._owned = owned
 
-    def read_into(self, room: memoryview) -> int:
-        while True:
-            try:
-                return self._sock.recv_into(room)  # type: ignore[no-any-return]
-            except BlockingIOError:
-                wait(self._sock, writable=False)
+    def _read(self, room: memoryview) -> int | None:
+        try:
+            if self._owned and len(room) >= _LARGE:
+                return self._target.recv_into(room, 0, _WAIT_ALL)  # type: ignore[no-any-return]
+            return self._target.recv_into(room)  # type: ignore[no-any-return]
+        except BlockingIOError:
+            return None
 
     def close(self) -> None:
         if self._owned:
-            self._sock.close()
+            self._target.close()
 
     __del__ = close
 

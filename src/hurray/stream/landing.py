@@ -76,7 +76,9 @@ class Landing:
             There is not enough memory.
         """
         if self._array is not None:
-            return self._array.data[self._filled :]
+            if self._view is None:
+                self._view = self._array.data
+            return self._view[self._filled :]
         if self._view is not None:
             self._view.release()
         if self._filled == self._capacity:
@@ -91,6 +93,7 @@ class Landing:
 
     def finish(self) -> Bytes:
         """Return the full buffer, 1-D uint8, aligned to 64 bytes, read-only."""
+        self._view = None
         if self._array is None:
             assert self._pages is not None
             self._array = np.frombuffer(self._pages, np.uint8, self.size)

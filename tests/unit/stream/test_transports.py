@@ -312,6 +312,48 @@ def test_a_timeout_loses_nothing() -> None:
         assert stream(next(reader)) == data
 
 
+def test_a_timeout_inside_a_large_buffer_loses_nothing() -> None:
+    a, b = socket.socketpair()
+    with a, b:
+        b.settimeout(0.01)
+        reader = hurray.StreamReader(b)
+        data = stream(BIG)
+        for at in range(0, len(data), 150_000):
+            with pytest.raises(TimeoutError):
+                next(reader)
+            a.sendall(data[at : at + 150_000])
+        assert stream(next(reader)) == data
+
+
+class Interrupted(io.RawIOBase):
+    """A raw file whose reads are interrupted every now and then."""
+
+    def __init__(self, data: bytes) -> None:
+        self.inner = io.BytesIO(data)
+        self.turn = 0
+
+    def recv_into(self, room: Any) -> int:
+        self.turn += 1
+        if self.turn % 5 == 0:
+            raise KeyboardInterrupt
+        return self.inner.readinto(room[:70_000])
+
+
+def test_an_interrupt_loses_nothing() -> None:
+    reader = hurray.StreamReader(Interrupted(DATA))
+    got: list[Any] = []
+    interrupts = 0
+    while True:
+        try:
+            got.append(next(reader))
+        except KeyboardInterrupt:
+            interrupts += 1
+        except StopIteration:
+            break
+    assert interrupts > 5
+    assert_items(got)
+
+
 def test_many_parts_in_one_write() -> None:
     shards = hurray.shard(np.arange(3000, dtype=np.uint8), (1500,))
     c = hurray.assemble(shards)
