@@ -301,7 +301,7 @@ class Composite:
     # Identity
 
     def __repr__(self) -> str:
-        kinds = [type(m).__name__ for m in self._members]
+        kinds = ["Tensor" if isinstance(m, Tensor) else repr(m) for m in self._members]
         return f"hurray.Composite(rule={self.composition_rule!r}, shape={self.shape}, members=[{', '.join(kinds)}])"
 
     def __copy__(self) -> Composite:

@@ -44,7 +44,7 @@ def test_properties_and_repr() -> None:
     assert o.member_roles == ("base", "correction")
     assert o.combine_op == "add"
     nested = hurray.Composite("group", shape=(), dtype=hurray.int8, members=[c, left])
-    assert repr(nested) == "hurray.Composite(rule='group', shape=(), members=[Composite, Tensor])"
+    assert repr(nested) == f"hurray.Composite(rule='group', shape=(), members=[{c!r}, Tensor])"
 
 
 def test_is_no_array_of_members_and_no_exporter() -> None:
