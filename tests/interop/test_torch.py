@@ -18,10 +18,24 @@ torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.filterwarnings("ignore:Sparse", "ignore:ComplexHalf")
 
 NAMES = {
-    "float16": "float16", "bfloat16": "bfloat16", "float32": "float32", "float64": "float64", "int8": "int8",
-    "uint8": "uint8", "int16": "int16", "uint16": "uint16", "int32": "int32", "uint32": "uint32", "int64": "int64",
-    "uint64": "uint64", "bool": "bool", "complex64": "complex64", "complex128": "complex128",
-    "float8_e4m3fn": "float8_e4m3", "float8_e5m2": "float8_e5m2", "float8_e8m0fnu": "float8_e8m0",
+    "float16": "float16",
+    "bfloat16": "bfloat16",
+    "float32": "float32",
+    "float64": "float64",
+    "int8": "int8",
+    "uint8": "uint8",
+    "int16": "int16",
+    "uint16": "uint16",
+    "int32": "int32",
+    "uint32": "uint32",
+    "int64": "int64",
+    "uint64": "uint64",
+    "bool": "bool",
+    "complex64": "complex64",
+    "complex128": "complex128",
+    "float8_e4m3fn": "float8_e4m3",
+    "float8_e5m2": "float8_e5m2",
+    "float8_e8m0fnu": "float8_e8m0",
 }
 AVAILABLE = [name for name in NAMES if hasattr(torch, name)]
 
@@ -150,7 +164,9 @@ def test_sparse_details() -> None:
     unsorted = hurray.sparse_coo(np.ones(2), np.array([[1, 0], [0, 1]]), (2, 2))
     assert unsorted.to_torch().to_dense().tolist() == [[0, 1], [1, 0]]
     narrow = torch.sparse_csr_tensor(
-        torch.tensor([0, 1, 2], dtype=torch.int32), torch.tensor([1, 0], dtype=torch.int32), torch.tensor([5.0, 6.0]),
+        torch.tensor([0, 1, 2], dtype=torch.int32),
+        torch.tensor([1, 0], dtype=torch.int32),
+        torch.tensor([5.0, 6.0]),
         (2, 2),
     )
     assert hurray.from_torch(narrow).to_numpy().tolist() == [[0, 5], [6, 0]]

@@ -3,13 +3,14 @@
 Two kinds, each written once, then only read:
 
 *memory* (Linux).  The segment has no name: it is a sealed memory file, reached as ``/proc/<pid>/fd/<n>`` of a process
-that holds it.  The kernel counts its users and frees it with the last one, however that one ends, so nothing can be left
-behind.  The seals promise every reader that nobody writes to it or shortens it.
+that holds it.  The kernel counts its users and frees it with the last one, however that one ends, so nothing can be
+left behind.  The seals promise every reader that nobody writes to it or shortens it.
 
-*file*.  The segment is a file in ``/dev/shm``, for systems without the first kind and for processes that do not see
-each other's ``/proc`` entries (containers).  Every user holds a shared ``flock`` on it, which the kernel drops when the
-process dies.  Whoever lets go closes its own lock first and then tries for an exclusive one: the last user gets it and
-removes the file.  A file that every user died on is removed when the next segment is made.
+*file*.  The segment is a file in ``/dev/shm`` (or ``$HURRAY_SHM_DIR``), for systems without the first kind and for
+processes that do not see each other's ``/proc`` entries (containers).  Every user holds a shared ``flock`` on it, which
+the kernel drops when the process dies.  Whoever lets go closes its own lock first and then tries for an exclusive one:
+the last user gets it and removes the file.  A forked child leaves the lock to its parent.  A file that every user died
+on is removed when the next segment is made.
 
 A segment that somebody has mapped once is marked by its mode bits, the one thing that a reader may still change.
 """
@@ -127,7 +128,7 @@ def _fill(fd: int, size: int, pieces: Pieces) -> None:
 def _gone(what: str, reason: object = "") -> FileError:
     tail = f" ({reason})" if reason else ""
     return FileError(
-        f"the shared-memory segment {what} is gone{tail}: the process that shares it must keep it until others attached",
+        f"the shared-memory segment {what} is gone{tail}: whoever shares must keep it until others have attached",
         errno=errno.ENOENT,
     )
 
@@ -284,6 +285,9 @@ class FileSegment(Segment):
 
 
 def _folder() -> str:
+    given = os.environ.get("HURRAY_SHM_DIR")
+    if given:
+        return given
     return "/dev/shm" if os.path.isdir("/dev/shm") else tempfile.gettempdir()
 
 
@@ -352,5 +356,3 @@ def default_kind(named: bool | None) -> type[Segment]:
     if named is False:
         raise UnsupportedError("shared memory without a name needs Linux with /proc; ask for named=True")
     return FileSegment
-
-

@@ -135,9 +135,9 @@ def share(item: Tensor | Composite, *, named: bool | None = None) -> SharedHandl
     item : Tensor or Composite
         Its bytes are copied once; an item that was attached lies in shared memory already and is not copied.
     named : bool, optional
-        True makes a segment with a name in ``/dev/shm``, for processes that do not see each other's ``/proc`` entries,
-        such as those of different containers.  False makes one without a name.  None makes one without, where the
-        system can.
+        True makes a segment with a name in ``/dev/shm``, or in the folder that the environment variable
+        ``HURRAY_SHM_DIR`` names, for processes that do not see each other's ``/proc`` entries, such as those of
+        different containers.  False makes one without a name.  None makes one without, where the system can.
 
     Returns
     -------
@@ -293,9 +293,7 @@ def _read(segment: Segment, permissive: bool) -> Item:
     return items[0]
 
 
-def _records(
-    r: Reader, n_records: int, data: Bytes, permissive: bool
-) -> Iterator[tuple[Descriptor, list[Bytes]]]:
+def _records(r: Reader, n_records: int, data: Bytes, permissive: bool) -> Iterator[tuple[Descriptor, list[Bytes]]]:
     start = _HEAD_BYTES + r.end
     for k in range(n_records):
         with r.inside(f"records[{k}]"):

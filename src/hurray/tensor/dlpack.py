@@ -72,8 +72,22 @@ _CODE_NAMES = {0: "int", 1: "uint", 2: "float", 3: "opaque handle", 4: "bfloat",
 # Device types whose memory the CPU may read: its own, pinned for CUDA and ROCm, and managed by CUDA.
 _READABLE = frozenset((1, 3, 11, 13))
 _DEVICE_NAMES = {
-    1: "CPU", 2: "CUDA", 3: "CUDA host", 4: "OpenCL", 7: "Vulkan", 8: "Metal", 9: "VPI", 10: "ROCm", 11: "ROCm host",
-    12: "extension device", 13: "CUDA managed", 14: "oneAPI", 15: "WebGPU", 16: "Hexagon", 17: "MAIA", 18: "Trainium",
+    1: "CPU",
+    2: "CUDA",
+    3: "CUDA host",
+    4: "OpenCL",
+    7: "Vulkan",
+    8: "Metal",
+    9: "VPI",
+    10: "ROCm",
+    11: "ROCm host",
+    12: "extension device",
+    13: "CUDA managed",
+    14: "oneAPI",
+    15: "WebGPU",
+    16: "Hexagon",
+    17: "MAIA",
+    18: "Trainium",
 }
 
 _STRUCTS: dict[str, Any] = {"dltensor": DLManagedTensor, "dltensor_versioned": DLManagedTensorVersioned}

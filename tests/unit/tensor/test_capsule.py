@@ -37,12 +37,18 @@ MAKERS: dict[str, Callable[[], hurray.Tensor]] = {
     "scalar": lambda: hurray.from_numpy(np.array(4.5)),
     "empty": lambda: hurray.zeros([0, 3]),
     "quantized": lambda: hurray.Tensor(
-        np.arange(64, dtype=np.int8), hurray.int8, [8, 8], aux_buffers=[np.ones(8, np.float32)],
-        quantization=hurray.PerChannelAffine.symmetric(0, 1), statistics=hurray.Statistics(nnz=63),
+        np.arange(64, dtype=np.int8),
+        hurray.int8,
+        [8, 8],
+        aux_buffers=[np.ones(8, np.float32)],
+        quantization=hurray.PerChannelAffine.symmetric(0, 1),
+        statistics=hurray.Statistics(nnz=63),
         shard=hurray.Shard((16, 8), (8, 0)),
     ),
     "private": lambda: hurray.Tensor(
-        bytes(64), hurray.Dtype.from_tag(0xF1), [4],
+        bytes(64),
+        hurray.Dtype.from_tag(0xF1),
+        [4],
         extension_type=hurray.ExtensionType(16, is_float=False, is_signed=True),
     ),
     "device": lambda: hurray.Tensor(bytes(64), hurray.float32, [4], hurray.Device("cuda", 3, "unified")),
@@ -232,8 +238,13 @@ def test_damaged_structs_are_refused_and_not_consumed(field: str, value: Any, er
     text = tensor.descriptor.encode()
     holder = ctypes.create_string_buffer(text, len(text))
     native = capsule.NativeTensor(
-        abi_version=1, struct_size=64, flags=1, descriptor=ctypes.addressof(holder), descriptor_size=len(text),
-        buffers=ctypes.addressof(table), buffer_count=1,
+        abi_version=1,
+        struct_size=64,
+        flags=1,
+        descriptor=ctypes.addressof(holder),
+        descriptor_size=len(text),
+        buffers=ctypes.addressof(table),
+        buffer_count=1,
     )
     offered = capi.new_capsule(ctypes.addressof(native), "hurray_tensor_v1")
     assert hurray.from_hurray(Holder(offered)).to_numpy().tolist() == [0, 1, 2, 3, 4, 5]

@@ -24,8 +24,19 @@ from hurray.dtypes.table import ALL_DTYPES, BY_NAME
 from hurray.tensor import capi, dlpack
 
 CROSSING = [
-    "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64",
-    "complex64", "complex128",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "float16",
+    "float32",
+    "float64",
+    "complex64",
+    "complex128",
 ]
 STAYING = [d.name for d in ALL_DTYPES if d.name not in (*CROSSING, "bfloat16")]
 
@@ -140,7 +151,10 @@ def test_most_dimensions_and_none() -> None:
 def test_versions_and_names() -> None:
     tensor = hurray.arange(3)
     for version, name in (
-        (None, "dltensor"), ((0, 8), "dltensor"), ((1, 0), "dltensor_versioned"), ((1, 3), "dltensor_versioned"),
+        (None, "dltensor"),
+        ((0, 8), "dltensor"),
+        ((1, 0), "dltensor_versioned"),
+        ((1, 3), "dltensor_versioned"),
         ((2, 0), "dltensor_versioned"),
     ):
         assert capi.capsule_name(tensor.__dlpack__(max_version=version)) == name
@@ -216,8 +230,12 @@ def test_other_devices_are_named_and_their_offset_is_kept() -> None:
 @pytest.mark.parametrize("mode", ["event", "consumer_stream"])
 def test_data_that_is_not_ready_does_not_leave(mode: str) -> None:
     descriptor = Descriptor.build(
-        dtype=hurray.float32, shape=(2,), layout=hurray.RowMajorLayout(), buffer_sizes=(8,),
-        device=hurray.Device("cuda"), sync_mode=mode,
+        dtype=hurray.float32,
+        shape=(2,),
+        layout=hurray.RowMajorLayout(),
+        buffer_sizes=(8,),
+        device=hurray.Device("cuda"),
+        sync_mode=mode,
     )
     tensor = hurray.Tensor._from_parts(descriptor, [np.zeros(8, np.uint8)])
     for stream in (None, -1, 7):
@@ -227,9 +245,7 @@ def test_data_that_is_not_ready_does_not_leave(mode: str) -> None:
 
 def test_refusals_name_the_reason() -> None:
     tiled = hurray.arange(16).to_layout("tiled", tile_shape=[4])
-    quantized = hurray.Tensor(
-        bytes(4), hurray.int8, [4], quantization=hurray.PerTensorAffine(0.5, 0)
-    )
+    quantized = hurray.Tensor(bytes(4), hurray.int8, [4], quantization=hurray.PerTensorAffine(0.5, 0))
     sparse = hurray.sparse_coo(np.ones(1), np.zeros((1, 2), np.uint64), (2, 2))
     dynamic = hurray.Tensor(bytes(16), hurray.float32, [None])
     with pytest.raises(builtins.BufferError, match="coo"):

@@ -21,8 +21,12 @@ MAKERS: dict[str, Callable[[], hurray.Tensor]] = {
     "bool": lambda: hurray.from_numpy(PLAIN > 9),
     "empty": lambda: hurray.zeros([0, 3]),
     "quantized": lambda: hurray.Tensor(
-        np.arange(64, dtype=np.int8), hurray.int8, [8, 8], aux_buffers=[np.ones(8, np.float32)],
-        quantization=hurray.PerChannelAffine.symmetric(0, 1), shard=hurray.Shard((16, 8), (8, 0)),
+        np.arange(64, dtype=np.int8),
+        hurray.int8,
+        [8, 8],
+        aux_buffers=[np.ones(8, np.float32)],
+        quantization=hurray.PerChannelAffine.symmetric(0, 1),
+        shard=hurray.Shard((16, 8), (8, 0)),
     ),
     "device": lambda: hurray.Tensor(bytes(64), hurray.float32, [4], hurray.Device("cuda", 3)),
 }
@@ -87,9 +91,7 @@ def test_copies() -> None:
 
 def nested() -> hurray.Composite:
     parts = [
-        hurray.Tensor(
-            np.full(32, k, np.float32), hurray.float32, [8, 4], shard=hurray.Shard((8, 8), (0, 4 * k))
-        )
+        hurray.Tensor(np.full(32, k, np.float32), hurray.float32, [8, 4], shard=hurray.Shard((8, 8), (0, 4 * k)))
         for k in range(2)
     ]
     whole = hurray.Composite("partition", shape=(8, 8), dtype=hurray.float32, members=parts)
