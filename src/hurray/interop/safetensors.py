@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, BinaryIO, Self
 
@@ -142,16 +143,16 @@ def _read_header(source: Source) -> Header:
 
 def _open_sharded(path: str) -> SafetensorsFile:
     weight_map, kv = _read_index(path)
+    wanted: dict[str, list[str]] = {}
+    for name, file_name in weight_map.items():
+        wanted.setdefault(file_name, []).append(name)
     parts: list[tuple[Source, Header]] = []
-    try:
-        for file_name in dict.fromkeys(weight_map.values()):
+    with ExitStack() as opened:
+        for file_name, names in wanted.items():
             source = open_source(os.path.join(os.path.dirname(path), file_name))
-            parts.append((source, Header({}, {}, 0)))
-            parts[-1] = (source, _pick(_read_header(source), weight_map, file_name, source.name))
-    except BaseException:
-        for source, _ in parts:
-            source.close()
-        raise
+            opened.callback(source.close)
+            parts.append((source, _pick(_read_header(source), names, source.name)))
+        opened.pop_all()
     _merge_metadata(kv, [(os.path.basename(source.name), header.metadata) for source, header in parts])
     return SafetensorsFile(parts, kv)
 
@@ -182,12 +183,11 @@ def _read_index(path: str) -> tuple[dict[str, str], dict[str, str]]:
     return weight_map, kv
 
 
-def _pick(header: Header, weight_map: Mapping[str, str], file_name: str, what: str) -> Header:
-    wanted = [name for name, place in weight_map.items() if place == file_name]
-    for name in wanted:
+def _pick(header: Header, names: list[str], what: str) -> Header:
+    for name in names:
         if name not in header.entries:
             raise FileError(f"{what} has no tensor {shown(name)}, although the index says so")
-    return Header({name: header.entries[name] for name in wanted}, header.metadata, header.data_start)
+    return Header({name: header.entries[name] for name in names}, header.metadata, header.data_start)
 
 
 def _merge_metadata(kv: dict[str, str], parts: list[tuple[str, dict[str, str]]]) -> None:
