@@ -22,9 +22,7 @@ import errno
 import mmap
 import os
 import re
-import secrets
 import stat
-import tempfile
 import weakref
 from collections.abc import Iterable
 from typing import Any, ClassVar
@@ -158,7 +156,7 @@ class MemorySegment(Segment):
 
     @classmethod
     def create(cls, size: int, pieces: Pieces) -> Segment:
-        token = secrets.token_hex(16)
+        token = os.urandom(16).hex()
         fd = os.memfd_create(_PREFIX + token, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         try:
             os.fchmod(fd, _UNTAKEN)
@@ -249,7 +247,7 @@ class FileSegment(Segment):
     def create(cls, size: int, pieces: Pieces) -> Segment:
         _remove_orphans()
         while True:
-            token = secrets.token_hex(16)
+            token = os.urandom(16).hex()
             fd = os.open(_path(token), os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, _UNTAKEN)
             fcntl.flock(fd, fcntl.LOCK_SH)
             # Between the two calls another process may have taken the file for an orphan.
@@ -288,7 +286,7 @@ def _folder() -> str:
     given = os.environ.get("HURRAY_SHM_DIR")
     if given:
         return given
-    return "/dev/shm" if os.path.isdir("/dev/shm") else tempfile.gettempdir()
+    return "/dev/shm" if os.path.isdir("/dev/shm") else os.environ.get("TMPDIR", "/tmp")
 
 
 def _path(token: str) -> str:
