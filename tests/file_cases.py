@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import google_crc32c
-import hurray
 import numpy as np
+
+import hurray
 
 
 def align(data: bytearray, alignment: int) -> int:

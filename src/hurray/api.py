@@ -27,6 +27,7 @@ def save(
     kv: Mapping[str, Any] | None = None,
     alignment: int = MIN_ALIGNMENT,
     sort_index: bool = False,
+    statistics: bool = False,
     atomic: bool = True,
 ) -> None:
     """Write tensors to a Hurray file.
@@ -43,6 +44,8 @@ def save(
         Where buffers start, in bytes: a power of two, 4096 to 2 MiB.
     sort_index : bool
         Write the index in name order.
+    statistics : bool
+        Compute the statistics of every plain tensor that has none, and write them into its descriptor.
     atomic : bool
         False writes a path in place, without waiting for the disk.
 
@@ -65,7 +68,9 @@ def save(
     """
     if not hasattr(tensors, "items"):
         raise TypeError(f"tensors is a mapping of names to tensors, not {type(tensors).__name__}")
-    with Writer(path, kv=kv, alignment=alignment, sort_index=sort_index, atomic=atomic) as writer:
+    with Writer(
+        path, kv=kv, alignment=alignment, sort_index=sort_index, statistics=statistics, atomic=atomic
+    ) as writer:
         for name, item in tensors.items():
             writer.add(name, item)
 

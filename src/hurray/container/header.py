@@ -73,9 +73,7 @@ class Header:
         """Return the 64 bytes."""
         flags = self.has_kv * _HAS_KV | self.is_sorted * _SORTED | self.has_crc * _HAS_CRC
         hint = UNKNOWN_COUNT if self.tensor_count_hint is None else self.tensor_count_hint
-        return _HEADER.pack(
-            FILE_MAGIC, *self.version, 0, flags, self.alignment, self.first_descriptor_offset, hint
-        )
+        return _HEADER.pack(FILE_MAGIC, *self.version, 0, flags, self.alignment, self.first_descriptor_offset, hint)
 
 
 class Trailer(NamedTuple):

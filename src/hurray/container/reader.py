@@ -345,8 +345,9 @@ class File(Mapping[str, Item]):
     def _item(self, position: int) -> Item:
         entry = self._index.entry(position)
         descriptor = self._decode(entry)
+        places = place_buffers(entry, descriptor, self._region)
         if not descriptor.is_head:
-            return self._tensor(entry, descriptor, place_buffers(entry, descriptor, self._region))
+            return self._tensor(entry, descriptor, places)
         if self._permissive:
             found = self._load().get(entry.name)
             if found is None:

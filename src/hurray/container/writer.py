@@ -20,6 +20,7 @@ from hurray.errors import FileError, HurrayError, UnsupportedError
 from hurray.tensor.build import asarray
 from hurray.tensor.composite import Composite
 from hurray.tensor.plan import Plan, plan_item
+from hurray.tensor.statistics import compute_statistics
 from hurray.tensor.tensor import Tensor
 
 __all__ = ["FileArgumentError", "FileArgumentTypeError", "UnsupportedItemError", "Writer"]
@@ -52,6 +53,8 @@ class Writer:
         Write the index in name order instead of write order.
     atomic : bool
         Replace a path only when the file is complete and on the disk; False writes in place.
+    statistics : bool
+        Compute the statistics of every plain tensor that has none, and write them into its descriptor.
     tensor_count_hint : int, optional
         How many tensors will be written, heads and members included, for readers that cannot seek.
 
@@ -80,6 +83,7 @@ class Writer:
         alignment: int = MIN_ALIGNMENT,
         sort_index: bool = False,
         atomic: bool = True,
+        statistics: bool = False,
         tensor_count_hint: int | None = None,
     ) -> None:
         if not check_alignment(alignment):
@@ -93,15 +97,14 @@ class Writer:
         self._alignment = alignment
         self._sort = sort_index
         self._hint = tensor_count_hint
+        self._statistics = statistics
         self._entries: dict[bytes, bytes] = {}
         self._output: Output = open_output(target, atomic=atomic)
         self._header = self._make_header(tensor_count_hint)
         self._guarded(self._output.write, self._header.encode())
 
     def _make_header(self, hint: int | None) -> Header:
-        return Header(
-            has_kv=bool(self._kv), is_sorted=self._sort, alignment=self._alignment, tensor_count_hint=hint
-        )
+        return Header(has_kv=bool(self._kv), is_sorted=self._sort, alignment=self._alignment, tensor_count_hint=hint)
 
     def _require_open(self) -> None:
         if self._state != "open":
@@ -165,6 +168,8 @@ class Writer:
                 raise UnsupportedError(
                     f"{tensor.layout!r} is unknown and its buffer table cannot be found, so its data cannot be written"
                 )
+            if self._statistics and isinstance(tensor, Tensor) and tensor.statistics is None:
+                tensor = _with_statistics(tensor)
             for member, plan in plan_item(name, tensor):
                 encoded = _encode(member)
                 if encoded in self._entries or encoded in plans:
@@ -256,6 +261,13 @@ def _encode(name: str) -> bytes:
         raise FileArgumentTypeError(str(error)) from None
     except ValueError as error:
         raise FileArgumentError(str(error)) from None
+
+
+def _with_statistics(tensor: Tensor) -> Tensor:
+    try:
+        return tensor._replace(statistics=compute_statistics(tensor))
+    except UnsupportedError:
+        return tensor  # opaque or dynamic: there is nothing that could be computed
 
 
 def _as_tensor(item: Any) -> Tensor:
