@@ -10,7 +10,7 @@ from typing import Any
 
 from hurray.container.header import MIN_ALIGNMENT
 from hurray.container.kv import KVValue
-from hurray.container.reader import File, load_items
+from hurray.container.reader import File
 from hurray.container.verify import Report, verify_file
 from hurray.container.writer import Writer
 from hurray.limits import Limits
@@ -113,7 +113,8 @@ def load(
 
     Format: file container.
     """
-    return load_items(path, names, strategy=strategy, permissive=permissive, limits=limits)
+    with File(path, strategy=strategy, permissive=permissive, limits=limits) as file:
+        return file.load(names)
 
 
 def load_kv(path: Any) -> dict[str, KVValue]:

@@ -17,7 +17,16 @@ from hurray.descriptor import Descriptor
 from hurray.errors import FileError
 from hurray.limits import Limits
 
-__all__ = ["Extent", "Region", "check_descriptor_range", "extents", "find_overlap", "place_buffers"]
+__all__ = [
+    "Extent",
+    "Part",
+    "Region",
+    "check_descriptor_range",
+    "extents",
+    "find_overlaps",
+    "overlap_message",
+    "place_buffers",
+]
 
 _LEAST_DESCRIPTOR = 20
 
@@ -31,12 +40,16 @@ class Region(NamedTuple):
     file_name: str
 
 
-class Extent(NamedTuple):
-    """Bytes ``start`` to ``end`` of a file, and whose they are."""
+#: bytes from a start to an end, and whose they are; a plain tuple, because files have many
+Extent = tuple[int, int, str]
 
-    start: int
-    end: int
-    owner: str
+
+class Part(NamedTuple):
+    """One tensor of a file as its index and its descriptor describe it: where each buffer starts, and its size."""
+
+    entry: Entry
+    descriptor: Descriptor
+    places: list[tuple[int, int]]
 
 
 def _fail(entry: Entry, region: Region, rule: str, message: str, offset: int) -> NoReturn:
@@ -115,18 +128,19 @@ def place_buffers(entry: Entry, descriptor: Descriptor, region: Region) -> list[
     return places
 
 
-def extents(entry: Entry, places: Iterable[tuple[int, int]]) -> Iterator[Extent]:
-    """Yield the bytes that a tensor occupies: its descriptor and its non-empty buffers."""
-    yield Extent(entry.descriptor_offset, entry.descriptor_offset + entry.descriptor_length, entry.name)
-    for offset, size in places:
-        if size:
-            yield Extent(offset, offset + size, entry.name)
+def extents(entry: Entry, places: Iterable[tuple[int, int]]) -> list[Extent]:
+    """Return the bytes that a tensor occupies: its descriptor and its non-empty buffers."""
+    own = (entry.descriptor_offset, entry.descriptor_offset + entry.descriptor_length, entry.name)
+    return [own, *[(offset, offset + size, entry.name) for offset, size in places if size]]
 
 
-def find_overlap(occupied: list[Extent]) -> tuple[Extent, Extent] | None:
-    """Return two extents that share bytes, or None."""
-    occupied.sort()
-    for before, after in pairwise(occupied):
-        if after.start < before.end:
-            return before, after
-    return None
+def find_overlaps(occupied: Iterable[Extent]) -> Iterator[tuple[Extent, Extent]]:
+    """Yield the pairs of neighbouring extents that share bytes."""
+    for before, after in pairwise(sorted(occupied)):
+        if after[0] < before[1]:
+            yield before, after
+
+
+def overlap_message(before: Extent, after: Extent) -> str:
+    """Return in words which bytes two extents share."""
+    return f"bytes {after[0]} to {min(before[1], after[1])} belong to both {before[2]!r} and {after[2]!r}"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
+from itertools import pairwise
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
@@ -19,7 +20,15 @@ from hurray.container.frame import Frame, read_frame
 from hurray.container.header import Header
 from hurray.container.index import Entry
 from hurray.container.kv import KVEntry, KVValue, parse_kv
-from hurray.container.ranges import Extent, check_descriptor_range, extents, find_overlap, place_buffers
+from hurray.container.ranges import (
+    Extent,
+    Part,
+    check_descriptor_range,
+    extents,
+    find_overlaps,
+    overlap_message,
+    place_buffers,
+)
 from hurray.descriptor import Descriptor, decode_descriptor
 from hurray.dtypes.table import Dtype
 from hurray.errors import FileError, HurrayError
@@ -29,7 +38,7 @@ from hurray.tensor.assembly import Assembler, Finished
 from hurray.tensor.composite import Composite
 from hurray.tensor.tensor import Tensor
 
-__all__ = ["File", "TensorInfo", "load_items"]
+__all__ = ["File", "TensorInfo"]
 
 Item = Tensor | Composite
 
@@ -37,14 +46,6 @@ Item = Tensor | Composite
 _CACHE = 1024
 #: longest descriptor that is kept, in bytes
 _CACHED_BYTES = 4096
-
-
-class Part(NamedTuple):
-    """One tensor of a file as its index and its descriptor describe it: where each buffer starts, and its size."""
-
-    entry: Entry
-    descriptor: Descriptor
-    places: list[tuple[int, int]]
 
 
 class TensorInfo(NamedTuple):
@@ -410,7 +411,9 @@ class File(Mapping[str, Item]):
         """Return all entries by descriptor offset, after checking that no two descriptors share bytes."""
         entries = sorted(self._index, key=_descriptor_offset)
         # Before any is decoded: a small file could point to one large descriptor from many entries.
-        self._refuse_overlap([extent for entry in entries for extent in extents(entry, ())])
+        for before, after in pairwise(entries):
+            if after.descriptor_offset < before.descriptor_offset + before.descriptor_length:
+                self._refuse_overlap([*extents(before, ()), *extents(after, ())])
         return entries
 
     # Everything at once
@@ -432,15 +435,10 @@ class File(Mapping[str, Item]):
         self._refuse_overlap([extent for part in parts for extent in extents(part.entry, part.places)])
         return parts
 
-    def _refuse_overlap(self, occupied: list[Extent]) -> None:
-        overlap = find_overlap(occupied)
-        if overlap is not None:
-            before, after = overlap
-            raise FileError(
-                f"{self._name}: overlap: bytes {after.start} to {min(before.end, after.end)} belong to both "
-                f"{before.owner!r} and {after.owner!r}",
-                filename=self._name,
-            ).at(field="index", offset=after.start, tensor=after.owner)
+    def _refuse_overlap(self, occupied: Iterable[Extent]) -> None:
+        for before, after in find_overlaps(occupied):
+            message = f"{self._name}: overlap: {overlap_message(before, after)}"
+            raise FileError(message, filename=self._name).at(field="index", offset=after[0], tensor=after[2])
 
     def _load(self) -> dict[str, Item]:
         """Read all tensors, checking everything that the structure of the file shows."""
@@ -484,12 +482,6 @@ class File(Mapping[str, Item]):
             for name, item in items.items():
                 check_indices(name, item)
         return items
-
-
-def load_items(target: Any, names: Iterable[str] | None, **options: Any) -> dict[str, Item]:
-    """Open a file, load from it, and close it."""
-    with File(target, **options) as file:
-        return file.load(names)
 
 
 def _descriptor_offset(entry: Entry) -> int:

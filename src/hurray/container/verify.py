@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any
 
 from hurray.container.frame import Frame, check_crc, make_index
@@ -22,7 +21,7 @@ from hurray.container.header import (
     parse_trailer,
 )
 from hurray.container.index import Entry, Index
-from hurray.container.ranges import Extent, extents, place_buffers
+from hurray.container.ranges import Extent, extents, find_overlaps, overlap_message, place_buffers
 from hurray.container.reader import File
 from hurray.errors import HurrayError, UnsupportedError
 from hurray.limits import DEFAULT_LIMITS, Limits
@@ -247,34 +246,31 @@ class _Check:
         return assembler
 
     def _check_overlap(self) -> None:
-        self._occupied.sort()
-        for before, after in pairwise(self._occupied):
-            if after.start < before.end:
-                message = f"bytes {after.start} to {min(before.end, after.end)} also belong to {before.owner!r}"
-                self._report.problems.append(
-                    Problem(tensor=after.owner, rule="overlap", offset=after.start, message=message)
-                )
+        for before, after in find_overlaps(self._occupied):
+            self._report.problems.append(
+                Problem(tensor=after[2], rule="overlap", offset=after[0], message=overlap_message(before, after))
+            )
 
     def _check_padding(self) -> None:
         """Note bytes between the parts that are not zero: no reader minds them, but no writer of ours makes them."""
         trailer = self._frame.trailer
-        parts = [*self._occupied, Extent(trailer.index_offset, trailer.index_offset + trailer.index_length, "index")]
+        parts = [*self._occupied, (trailer.index_offset, trailer.index_offset + trailer.index_length, "index")]
         if trailer.kv_length:
-            parts.append(Extent(trailer.kv_offset, trailer.kv_offset + trailer.kv_length, "kv"))
-        parts.append(Extent(self._source.size - TRAILER_BYTES, self._source.size, "trailer"))
+            parts.append((trailer.kv_offset, trailer.kv_offset + trailer.kv_length, "kv"))
+        parts.append((self._source.size - TRAILER_BYTES, self._source.size, "trailer"))
         at = HEADER_BYTES
-        for part in sorted(parts):
-            while at < part.start:
-                piece = self._source.view(at, min(part.start - at, _PIECE))
+        for start, end, owner in sorted(parts):
+            while at < start:
+                piece = self._source.view(at, min(start - at, _PIECE))
                 if piece.any():
                     where = at + int((piece != 0).argmax())
                     self._report.problems.append(
                         Problem(
                             tensor=None, rule="padding", offset=where, is_error=False,
-                            message=f"the padding in front of {part.owner!r} is not zero",
+                            message=f"the padding in front of {owner!r} is not zero",
                         )
                     )  # fmt: skip
-                    at = part.start
+                    at = start
                     break
                 at += len(piece)
-            at = max(at, part.end)
+            at = max(at, end)

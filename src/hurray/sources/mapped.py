@@ -1,7 +1,6 @@
 """A source over a memory-mapped file.
 
 The map belongs to the views: it goes away with the last of them, so closing the source never invalidates an array.
-The map belongs to the views: it goes away with the last of them, so closing the source never invalidates an array.
 The file's own descriptor is closed at once (from Python 3.13 on the map keeps none either).  A file that another
 program truncates while it is mapped makes the operating system stop the process on access; writers that replace a
 file by renaming (as ours does) never do that.
