@@ -19,7 +19,9 @@ place for programs: the field path, the byte offset inside what was read, the te
 from __future__ import annotations
 
 __all__ = [
+    "ArgumentTypeError",
     "BufferError",
+    "BufferTypeError",
     "CopyRequiredError",
     "FileError",
     "HurrayError",
@@ -109,6 +111,18 @@ class ProtocolError(HurrayError, OSError):
     """
 
     code: int | None = None
+
+
+class ArgumentTypeError(InvalidDescriptorError, TypeError):
+    """An argument is of a wrong type.
+
+    Programs catch such mistakes as either class: TypeError is what Python calls them, and the published binding raises
+    InvalidDescriptorError for these arguments.
+    """
+
+
+class BufferTypeError(BufferError, TypeError):
+    """An object given as a buffer has no memory to share; like :class:`ArgumentTypeError`, both classes catch it."""
 
 
 class InternalError(HurrayError, RuntimeError):

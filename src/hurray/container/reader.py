@@ -42,10 +42,8 @@ __all__ = ["File", "TensorInfo"]
 
 Item = Tensor | Composite
 
-#: distinct descriptors kept decoded; layers of a model share few
-_CACHE = 1024
-#: longest descriptor that is kept, in bytes
-_CACHED_BYTES = 4096
+#: distinct descriptors kept decoded (layers of a model share few), and the longest that is kept, in bytes
+_CACHE, _CACHED_BYTES = 1024, 4096
 
 
 class TensorInfo(NamedTuple):
