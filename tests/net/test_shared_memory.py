@@ -198,7 +198,7 @@ def test_handles() -> None:
         "hurray-shm:file:" + "0" * 33,
         "hurray-shm:memory:1.2",
         "hurray-shm:memory:99999999999.1." + "0" * 32,
-        f"hurray-shm:memory:{os.getpid()}.0." + "0" * 32,
+        "hurray-shm:memory:SELF.0." + "0" * 32,  # SELF stands for this process
         "hurray-shm:memory:4194304.1." + "0" * 32,
         "hurray-shm:memory:-1.1." + "0" * 32,
         "hurray-shm:memory:\u0661.1." + "0" * 32,
@@ -206,7 +206,7 @@ def test_handles() -> None:
 )
 def test_texts_that_are_no_handles(text: str) -> None:
     with pytest.raises(hurray.FileError):
-        hurray.attach(text)
+        hurray.attach(text.replace("SELF", str(os.getpid())))
 
 
 # Damaged segments
