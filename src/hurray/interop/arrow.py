@@ -77,6 +77,12 @@ def from_arrow(
     CopyRequiredError
         ``copy=False``, but a copy is needed.
 
+    Examples
+    --------
+    >>> import numpy as np, pyarrow, hurray
+    >>> hurray.from_arrow(pyarrow.SparseCSRMatrix.from_dense_numpy(np.eye(3)))
+    hurray.Tensor(layout='csr', shape=(3, 3), nnz=3, dtype=float64)
+
     Format: layouts.
     """
     arrow = require("pyarrow", "arrow")
@@ -184,6 +190,12 @@ def to_arrow(tensor: Tensor, *, copy: bool | None = None) -> Any:
         The index buffers break a rule of the layout.
     CopyRequiredError
         ``copy=False``, but a copy is needed.
+
+    Examples
+    --------
+    >>> import numpy as np, hurray
+    >>> hurray.to_arrow(hurray.from_numpy(np.ones((2, 3)))).shape
+    (2, 3)
 
     Format: layouts.
     """

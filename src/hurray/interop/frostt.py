@@ -175,6 +175,14 @@ def to_frostt(path: str | os.PathLike[str] | BinaryIO, tensor: Tensor, *, commen
     FileError
         Writing failed; an existing file is left as it was.
 
+    Examples
+    --------
+    >>> import io, numpy as np, hurray
+    >>> out = io.BytesIO()
+    >>> hurray.to_frostt(out, hurray.from_numpy(np.array([[0.0, 1.5], [2.0, 0.0]])))
+    >>> out.getvalue().splitlines()
+    [b'1 2 1.5', b'2 1 2.0']
+
     Format: layouts, coo and csf.
     """
     if not isinstance(tensor, Tensor):
@@ -190,13 +198,13 @@ def to_frostt(path: str | os.PathLike[str] | BinaryIO, tensor: Tensor, *, commen
         for line in (comment or "").splitlines():
             out.write(f"# {line}\n".encode())
         for at in range(0, len(values), _ROWS):
-            out.write(_text_of(coords[at : at + _ROWS], values[at : at + _ROWS]))
+            out.write(_text_of(coords[at : at + _ROWS], values[at : at + _ROWS], tensor.dtype.is_integer))
 
 
-def _text_of(coords: NDArray[np.int64], values: Array) -> bytes:
+def _text_of(coords: NDArray[np.int64], values: Array, integers: bool) -> bytes:
     columns: list[list[Any]] = [(coords[:, k].view(np.uint64) + np.uint64(1)).tolist() for k in range(coords.shape[1])]
-    if values.dtype.type.__module__ != "numpy":  # the small types of ml_dtypes are all exact in float32
-        values = values.astype(np.float32)
+    if values.dtype.type.__module__ != "numpy":  # small types, which ml_dtypes does not spell as Python does
+        values = values.astype(np.int64 if integers else np.float32)
     columns.append((values.view(np.uint8) if values.dtype == np.bool_ else values).tolist())
     template = "%d " * coords.shape[1] + "%r\n"
     return "".join([template % row for row in zip(*columns, strict=True)]).encode()

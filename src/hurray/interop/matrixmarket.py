@@ -74,8 +74,8 @@ def from_matrixmarket(
     path : path, URL, bytes or binary file object
         Text, or gzip data of text.
     layout : str, optional
-        Layout of the result; by default ``coo`` for coordinate files and ``col_major``, the order of the file, for
-        array files.
+        Layout of the result; by default ``coo`` for coordinate files and, for array files, ``col_major`` as the file
+        is (``row_major`` for packed types).
     dtype : Dtype, optional
         Element type; by default what the file's field needs (float64, int64, uint64 or complex128).
     duplicates : {"sum", "error", "last"}
@@ -212,7 +212,7 @@ def _square(values: Array, header: _Header) -> Array:
     """Return the matrix of an array file, which goes down the columns (of the lower triangle)."""
     if header.symmetry == "general":
         return values.reshape(header.shape, order="F")
-    made = np.zeros(header.shape, values.dtype)
+    made = np.zeros(header.shape, values.dtype, order="F")
     # Row by row, the upper triangle of the transpose is the lower one column by column.
     cols, rows = np.triu_indices(header.shape[0], 1 if header.symmetry == "skew-symmetric" else 0)
     made[cols, rows] = _reflection(values, header)
@@ -228,7 +228,7 @@ def _converted(values: Array, dtype: Dtype | None) -> Array:
     if target is None:
         raise UnsupportedError(f"the values of a MatrixMarket file cannot be read as {dtype}")
     if dtype.name == "bool":
-        return values != 0
+        return np.asarray(values != 0)
     if values.dtype.kind == "c" and target.kind != "c":
         raise UnsupportedError(f"complex values cannot be read as {dtype}")
     with np.errstate(over="ignore", invalid="ignore"):
@@ -268,6 +268,14 @@ def to_matrixmarket(
     FileError
         Writing failed; an existing file is left as it was.
 
+    Examples
+    --------
+    >>> import io, numpy as np, hurray
+    >>> out = io.BytesIO()
+    >>> hurray.to_matrixmarket(out, hurray.from_numpy(np.eye(2)).to_layout("csr"))
+    >>> out.getvalue().splitlines()[2:]
+    [b'2 2 2', b'1 1 1', b'2 2 1']
+
     Format: layouts, coo, csr / csc.
     """
     if not isinstance(tensor, Tensor):
@@ -277,7 +285,15 @@ def to_matrixmarket(
     io = require("scipy.io", "scipy")
     matrix = _writable(tensor)
     with text_output(path) as out:
-        io.mmwrite(out, matrix, comment=comment, precision=precision, symmetry="general")
+        io.mmwrite(_Sink(out), matrix, comment=comment, precision=precision, symmetry="general")
+
+
+class _Sink:
+    """What ``scipy.io`` writes to: it would seek in a file that has ``seek``, and not all outputs can."""
+
+    def __init__(self, out: BinaryIO) -> None:
+        self.write = out.write
+        self.flush = out.flush
 
 
 def _writable(tensor: Tensor) -> Any:

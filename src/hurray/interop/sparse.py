@@ -63,6 +63,12 @@ def from_sparse(array: Any, *, copy: bool | None = None) -> Tensor:
     CopyRequiredError
         ``copy=False``, but a copy is needed.
 
+    Examples
+    --------
+    >>> import numpy as np, sparse, hurray
+    >>> hurray.from_sparse(sparse.COO.from_numpy(np.eye(3)))
+    hurray.Tensor(layout='coo', shape=(3, 3), nnz=3, dtype=float64)
+
     Format: layouts, coo, csr / csc.
     """
     sparse = require("sparse", "sparse")
@@ -159,6 +165,12 @@ def to_sparse(tensor: Tensor, *, copy: bool | None = None) -> Any:
         The index buffers break a rule of the layout.
     CopyRequiredError
         ``copy=False``, but a copy is needed.
+
+    Examples
+    --------
+    >>> import numpy as np, hurray
+    >>> hurray.to_sparse(hurray.from_numpy(np.eye(3)).to_layout("coo"))
+    <COO: shape=(3, 3), dtype=float64, nnz=3, fill_value=0.0>
 
     Format: layouts, coo, csr / csc, csf.
     """
