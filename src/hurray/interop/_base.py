@@ -63,7 +63,7 @@ class Converter(NamedTuple):
     name : str
         What users call the format.
     suffixes : tuple of str
-        Endings of file names, in lower case.
+        Endings of file names, in lower case; none for a format that is only chosen by its name.
     module : str
         The module with the two functions; it is imported when one of them is called.
     reader : str or None
@@ -72,6 +72,8 @@ class Converter(NamedTuple):
         Name of a function ``writer(path, tensors, *, kv, dequantize, densify, **options)``; None: cannot be written.
     passes : int
         How often the writer takes each tensor.
+    options : tuple of str
+        Names of the reader's options.
     """
 
     name: str
@@ -80,6 +82,7 @@ class Converter(NamedTuple):
     reader: str | None
     writer: str | None
     passes: int = 1
+    options: tuple[str, ...] = ()
 
     def read(self, path: Any, **options: Any) -> Tensors:
         """Open a file of this format."""

@@ -1,19 +1,34 @@
-"""Write a file so that a failure leaves the old one, or none: never half of the new one."""
+"""Foreign files are written as Hurray files are: the old file stays, whole, until the new one is."""
 
 from __future__ import annotations
 
+import io
 import os
-import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from typing import BinaryIO, cast
+from contextlib import contextmanager
+from typing import Any, BinaryIO, cast
 
-from hurray.errors import HurrayError
-from hurray.sources import check_binary, file_error, source_name
+from hurray.sources.sink import Output, open_output
 
 __all__ = ["output"]
 
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+
+class _Stream(io.RawIOBase):
+    """An output as the binary file object that zipfile, gzip and NumPy write to."""
+
+    def __init__(self, out: Output) -> None:
+        self._out = out
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._out.position
+
+    def write(self, data: Any) -> int:
+        n_bytes = memoryview(data).nbytes
+        self._out.write(memoryview(data).cast("B") if n_bytes else b"")
+        return n_bytes
 
 
 @contextmanager
@@ -23,29 +38,14 @@ def output(target: str | os.PathLike[str] | BinaryIO) -> Iterator[BinaryIO]:
     Raises
     ------
     FileError
-        The operating system refuses.
+        The target cannot be written.
     TypeError
-        A file object in text mode.
+        A file object in text mode, or nothing that can be written to.
     """
-    if hasattr(target, "write"):
-        check_binary(target)
-        yield cast(BinaryIO, target)
-        return
-    path = os.path.realpath(os.fspath(target))
-    folder, base = os.path.split(path)
-    temporary = os.path.join(folder, f".{base[:100]}.{secrets.token_hex(6)}.part")
+    out = open_output(target, atomic=True)
     try:
-        # Created as any new file is, so that the umask rules its permissions.
-        with os.fdopen(os.open(temporary, _NEW, 0o666), "wb") as out:
-            yield out
-            out.flush()
-            os.fsync(out.fileno())
-        with suppress(OSError):
-            os.chmod(temporary, os.stat(path).st_mode & 0o7777)
-        os.replace(temporary, path)
-    except BaseException as error:
-        with suppress(OSError):
-            os.unlink(temporary)
-        if isinstance(error, OSError) and not isinstance(error, HurrayError):
-            raise file_error(error, source_name(target), "write") from None
+        yield cast(BinaryIO, _Stream(out))
+    except BaseException:
+        out.discard()
         raise
+    out.commit()

@@ -17,7 +17,7 @@ import pytest
 
 import helpers
 import hurray
-from hurray.container.sink import Output
+from hurray.sources.sink import Output
 from hurray.errors import FileError, UnsupportedError
 
 A = np.arange(6.0).reshape(2, 3)

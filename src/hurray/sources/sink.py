@@ -16,9 +16,8 @@ import os
 import stat
 from typing import Any, Protocol
 
-from hurray.container.header import align_up
 from hurray.errors import FileError
-from hurray.sources import check_binary, file_error, is_url, source_name
+from hurray.sources._base import check_binary, file_error, is_url, source_name
 from hurray.sources.fsspec import create_url
 
 __all__ = ["Output", "open_output"]
@@ -82,7 +81,7 @@ class Output:
 
     def pad_to(self, alignment: int) -> int:
         """Append zeros up to the next multiple of ``alignment`` and return the new position."""
-        missing = align_up(self.position, alignment) - self.position
+        missing = -self.position % alignment
         while missing:
             piece = min(missing, len(_ZEROS))
             self.write(_ZEROS[:piece])
