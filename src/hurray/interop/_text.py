@@ -17,6 +17,7 @@ from hurray.errors import FileError, UnsupportedError
 from hurray.interop._dense import dense_form
 from hurray.interop._output import output
 from hurray.sources import Source, open_source
+from hurray.sources.as_file import SourceFile
 from hurray.tensor.tensor import Tensor
 
 __all__ = ["base_name", "only_tensor", "open_text", "text_output"]
@@ -25,35 +26,6 @@ __all__ = ["base_name", "only_tensor", "open_text", "text_output"]
 _GZIP_FAULTS = (gzip.BadGzipFile, zlib.error, EOFError)
 
 _MAGIC = b"\x1f\x8b"
-
-
-class _SourceStream(io.RawIOBase):
-    """Read a source from its start to its end."""
-
-    def __init__(self, source: Source) -> None:
-        self._source = source
-        self._at = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._source.size}[whence]
-        self._at = max(base + offset, 0)
-        return self._at
-
-    def readinto(self, buffer: Any) -> int:
-        n_bytes = min(len(buffer), max(self._source.size - self._at, 0))
-        if n_bytes:
-            buffer[:n_bytes] = self._source.view(self._at, n_bytes).data
-            self._at += n_bytes
-        return n_bytes
 
 
 def _is_gzip(source: Source) -> bool:
@@ -82,7 +54,7 @@ def open_text(target: Any) -> Iterator[tuple[BinaryIO, Source]]:
     """
     source = open_source(target)
     try:
-        raw = io.BufferedReader(_SourceStream(source), 1 << 18)
+        raw = io.BufferedReader(SourceFile(source), 1 << 18)
         stream = cast(BinaryIO, gzip.GzipFile(fileobj=raw, mode="rb") if _is_gzip(source) else raw)
         yield stream, source
     except _GZIP_FAULTS as error:

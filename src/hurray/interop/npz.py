@@ -29,6 +29,7 @@ from hurray.kernels import bits as bit_kernels
 from hurray.layouts import ColMajorLayout, Layout, RowMajorLayout
 from hurray.limits import DEFAULT_LIMITS, MAX_RANK
 from hurray.sources import Source, open_source
+from hurray.sources.as_file import SourceFile
 from hurray.tensor.relayout import new_descriptor
 from hurray.tensor.tensor import Tensor
 
@@ -294,38 +295,6 @@ class _Counted:
         return self._at
 
 
-class _Window(io.RawIOBase):
-    """A source as the seekable file that zipfile wants."""
-
-    def __init__(self, source: Source) -> None:
-        self._source = source
-        self._at = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._source.size}[whence]
-        if base + offset < 0:
-            raise ValueError(f"negative position {base + offset}")
-        self._at = base + offset
-        return self._at
-
-    def readinto(self, buffer: Any) -> int:
-        out = memoryview(buffer).cast("B")
-        n_bytes = max(0, min(len(out), self._source.size - self._at))
-        if n_bytes:
-            out[:n_bytes] = self._source.view(self._at, n_bytes).data
-        self._at += n_bytes
-        return n_bytes
-
-
 def from_npz(path: str | os.PathLike[str] | bytes | BinaryIO) -> NpzFile:
     """Open an npz file as a lazy mapping from names to tensors.
 
@@ -336,7 +305,7 @@ def from_npz(path: str | os.PathLike[str] | bytes | BinaryIO) -> NpzFile:
     """
     source = open_source(path)
     try:
-        archive = zipfile.ZipFile(cast(Any, io.BufferedReader(_Window(source))))
+        archive = zipfile.ZipFile(cast(Any, io.BufferedReader(SourceFile(source))))
         found = NpzFile(source, archive)
     except _ZIP_ERRORS as error:
         source.close()
