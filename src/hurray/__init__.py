@@ -47,7 +47,10 @@ if TYPE_CHECKING:
         UnsupportedError,
     )
     from hurray.interop.arrow import from_arrow, to_arrow
+    from hurray.interop.bitsandbytes import from_bitsandbytes
+    from hurray.interop.compressed_tensors import from_compressed_tensors
     from hurray.interop.frostt import from_frostt, to_frostt
+    from hurray.interop.gguf import from_gguf
     from hurray.interop.matrixmarket import from_matrixmarket, to_matrixmarket
     from hurray.interop.npz import from_npy, from_npz, to_npy, to_npz
     from hurray.interop.safetensors import from_safetensors, to_safetensors
@@ -151,7 +154,10 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "UnsupportedError",
     ),
     "hurray.interop.arrow": ("from_arrow", "to_arrow"),
+    "hurray.interop.bitsandbytes": ("from_bitsandbytes",),
+    "hurray.interop.compressed_tensors": ("from_compressed_tensors",),
     "hurray.interop.frostt": ("from_frostt", "to_frostt"),
+    "hurray.interop.gguf": ("from_gguf",),
     "hurray.interop.matrixmarket": ("from_matrixmarket", "to_matrixmarket"),
     "hurray.interop.npz": ("from_npy", "from_npz", "to_npy", "to_npz"),
     "hurray.interop.safetensors": ("from_safetensors", "to_safetensors"),
@@ -309,8 +315,11 @@ __all__ = [
     "float32",
     "float64",
     "from_arrow",
+    "from_bitsandbytes",
+    "from_compressed_tensors",
     "from_dlpack",
     "from_frostt",
+    "from_gguf",
     "from_hurray",
     "from_hurray_buffer",
     "from_matrixmarket",

@@ -73,7 +73,8 @@ def convert(
     densify: bool = False,
     alignment: int = MIN_ALIGNMENT,
     progress: Progress | None = None,
-) -> None:
+    options: Mapping[str, Any] | None = None,
+) -> object:
     """Convert a file of tensors into another format.
 
     Tensors pass one at a time, so memory stays bounded by the largest.  What the target cannot express is refused, and
@@ -98,6 +99,13 @@ def convert(
     progress : callable, optional
         Called as ``progress(name, done, total)`` before each tensor is read; formats whose header comes first read
         each twice.
+    options : mapping, optional
+        What the source's reader takes, such as ``{"other": "dequantize"}`` for GGUF files.
+
+    Returns
+    -------
+    ImportReport or None
+        For sources that can hold more than this format: what became of each tensor and key.
 
     Raises
     ------
@@ -116,7 +124,7 @@ def convert(
     array([0, 1, 2])
     """
     target = _writable(dst, dst_format)
-    with closing(open_tensors(src, src_format)) as source:
+    with closing(open_tensors(src, src_format, **(options or {}))) as source:
         chosen = _Chosen(source, names, progress, 1 if target is None else target.passes)
         metadata = source.kv if kv is None else kv
         if target is not None:
@@ -125,6 +133,7 @@ def convert(
             _write_stream(dst, chosen, metadata)
         else:
             _write_file(dst, chosen, metadata, alignment)
+        return getattr(source, "report", None)
 
 
 def _write_file(path: Any, tensors: Mapping[str, Tensor | Composite], kv: Mapping[str, Any], alignment: int) -> None:

@@ -23,6 +23,17 @@ CONVERTERS: tuple[Converter, ...] = (
         "to_safetensors",
         passes=2,
     ),
+    Converter("gguf", (".gguf",), "hurray.interop.gguf", "from_gguf", None, options=("other",)),
+    # These look like safetensors files, so their endings cannot tell; they are asked for by name.
+    Converter("bitsandbytes", (), "hurray.interop.bitsandbytes", "from_bitsandbytes", None, options=("other",)),
+    Converter(
+        "compressed-tensors",
+        (),
+        "hurray.interop.compressed_tensors",
+        "from_compressed_tensors",
+        None,
+        options=("config", "other"),
+    ),
     Converter("npz", (".npz",), "hurray.interop.npz", "from_npz", "to_npz"),
     Converter(
         "matrixmarket",
