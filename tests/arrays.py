@@ -35,12 +35,16 @@ def dtypes() -> st.SearchStrategy[np.dtype[Any]]:
 
 @st.composite
 def held_arrays(draw: st.DrawFn, max_rank: int = 4) -> np.ndarray[Any, Any]:
-    """Draw an array in any state that NumPy allows: steps, swapped axes, broadcasts, foreign bytes, read-only, unaligned."""
+    """Draw an array in any state that NumPy allows: steps, swapped axes, broadcasts, unaligned, read-only and so on."""
     dtype = draw(dtypes())
     shape = tuple(draw(st.lists(st.integers(0, 5), max_size=max_rank)))
     array = draw(raw_arrays(dtype, shape))
     for _ in range(draw(st.integers(0, 3))):
-        how = draw(st.sampled_from(["step", "flip", "swap", "fortran", "broadcast", "swapped", "read-only", "unaligned", "field"]))
+        how = draw(
+            st.sampled_from(
+                ["step", "flip", "swap", "fortran", "broadcast", "swapped", "read-only", "unaligned", "field"]
+            )
+        )
         if how == "step" and array.ndim:
             array = array[tuple(slice(draw(st.integers(0, 1)), None, draw(st.integers(1, 3))) for _ in array.shape)]
         elif how == "flip" and array.ndim:

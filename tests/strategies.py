@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from hypothesis import strategies as st
+
 import hurray
 from hurray.descriptor.model import BufferHandle, Descriptor
 from hurray.devices import DEVICE_TAGS, Device
 from hurray.dtypes.table import ALL_DTYPES
 from hurray.quantization import SCHEMES
-from hypothesis import strategies as st
 
 DIMS = st.integers(0, 2**64 - 2) | st.integers(0, 9) | st.none()
 SMALL = st.integers(1, 9)
@@ -193,9 +194,7 @@ def descriptors(draw: st.DrawFn) -> Descriptor:
         sections["quantization"] = scheme
     if layout.name not in ("csf", "block_paged") and None not in shape and draw(st.booleans()):
         offsets = [draw(st.integers(0, min(9, 2**64 - 2 - n))) for n in shape]
-        parents = [
-            draw(st.integers(o + n, min(o + n + 9, 2**64 - 2))) for o, n in zip(offsets, shape, strict=True)
-        ]
+        parents = [draw(st.integers(o + n, min(o + n + 9, 2**64 - 2))) for o, n in zip(offsets, shape, strict=True)]
         sections["shard"] = hurray.Shard(parents, offsets)
     if draw(st.booleans()):
         sections["statistics"] = draw(statistics(layout.nnz if layout.is_sparse else None))
@@ -205,10 +204,10 @@ def descriptors(draw: st.DrawFn) -> Descriptor:
         sections["member_role"] = draw(st.sampled_from(["base", "correction"]))
     device = draw(devices())
     sizes = [draw(st.sampled_from([0, 1, 64]) | st.integers(0, 2**64 - 1)) for _ in range(n_own + n_params)]
-    sync = "producer_synced" if device.tag == 0 else draw(st.sampled_from(["producer_synced", "event", "consumer_stream"]))
-    handles = tuple(
-        BufferHandle(n, 1 << draw(st.integers(6 if n else 0, 31)), device, sync) for n in sizes
+    sync = (
+        "producer_synced" if device.tag == 0 else draw(st.sampled_from(["producer_synced", "event", "consumer_stream"]))
     )
+    handles = tuple(BufferHandle(n, 1 << draw(st.integers(6 if n else 0, 31)), device, sync) for n in sizes)
     if layout.is_dense and handles:
         sections["byte_offset"] = draw(st.integers(0, handles[0].byte_size))
     minor = draw(st.sampled_from([0, 0, 0, 1, 255]))

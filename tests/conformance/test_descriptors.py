@@ -7,9 +7,10 @@ import tracemalloc
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
+
 import helpers
 import hurray
-import pytest
 from hurray.descriptor.codec import decode_descriptor, encode_descriptor
 
 

@@ -9,10 +9,11 @@ import hashlib
 from collections.abc import Iterator
 from typing import Any
 
-import helpers
-import hurray
 import numpy as np
 import pytest
+
+import helpers
+import hurray
 from hurray.descriptor.codec import decode_descriptor
 from hurray.tensor.tensor import Tensor
 from hurray.tensor.values import codes_of, payload_of

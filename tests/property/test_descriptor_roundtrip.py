@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 import hurray
 from hurray.descriptor.codec import decode_descriptor, encode_descriptor
 from hurray.descriptor.model import Descriptor
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from strategies import descriptors
 
 
@@ -17,8 +18,20 @@ def test_decode_inverts_encode(d: Descriptor) -> None:
     again = decode_descriptor(raw + b"what follows is not looked at")
     assert again == d
     assert encode_descriptor(again) == raw
-    for field in ("dtype", "shape", "layout", "buffer_handles", "byte_offset", "quantization", "shard", "statistics",
-                  "extension_type", "member_role", "version", "trailing"):
+    for field in (
+        "dtype",
+        "shape",
+        "layout",
+        "buffer_handles",
+        "byte_offset",
+        "quantization",
+        "shard",
+        "statistics",
+        "extension_type",
+        "member_role",
+        "version",
+        "trailing",
+    ):
         assert getattr(again, field) == getattr(d, field), field
     assert again.encoded_len == len(raw)
     assert hash(again) == hash(d)

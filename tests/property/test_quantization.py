@@ -276,9 +276,7 @@ def _spread(p: Array, shape: tuple[int, ...], axis: int | None, block: int | Non
 
 @given(problems(blocks_only=True), st.sampled_from([1, 2]), st.integers(0, 2**32))
 @settings(max_examples=40, deadline=None)
-def test_quantize_nf4(
-    problem: tuple[tuple[int, ...], int | None, int | None], workers: int, seed: int
-) -> None:
+def test_quantize_nf4(problem: tuple[tuple[int, ...], int | None, int | None], workers: int, seed: int) -> None:
     shape, axis, block = problem
     assert axis is not None
     assert block is not None

@@ -5,13 +5,14 @@ from __future__ import annotations
 import io
 from typing import Any
 
-import helpers
-import hurray
 import numpy as np
 import pytest
-from arrays import held_arrays, raw_arrays, same_values
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+import helpers
+import hurray
+from arrays import held_arrays, raw_arrays, same_values
 
 DENSE = ["row_major", "col_major", "strided", "tiled", "morton"]
 SPARSE = ["coo", "csr", "csc", "csf"]
@@ -76,7 +77,9 @@ def keys(draw: st.DrawFn, shape: tuple[int, ...]) -> Any:
             return draw(st.lists(at, max_size=4))
         if kind == "mask":
             return np.array(draw(st.lists(st.booleans(), min_size=n, max_size=n)), bool)
-        return np.array(draw(st.lists(at, min_size=2, max_size=2))).reshape(draw(st.sampled_from([(2,), (1, 2), (2, 1)])))
+        return np.array(draw(st.lists(at, min_size=2, max_size=2))).reshape(
+            draw(st.sampled_from([(2,), (1, 2), (2, 1)]))
+        )
 
     entries = [index(n) for n in shape[: draw(st.integers(0, len(shape)))]]
     if draw(st.booleans()) and len(entries) < len(shape):
@@ -148,7 +151,9 @@ def test_every_layout_into_every_other(data: st.DataObject, rank: int) -> None:
 @settings(max_examples=60)
 @given(st.data())
 def test_packed_types_in_every_layout(data: st.DataObject) -> None:
-    name = data.draw(st.sampled_from(["bool", "int4", "uint4", "int2", "uint2", "float4_e2m1", "float6_e2m3", "float6_e3m2"]))
+    name = data.draw(
+        st.sampled_from(["bool", "int4", "uint4", "int2", "uint2", "float4_e2m1", "float6_e2m3", "float6_e3m2"])
+    )
     dtype = hurray.Dtype.from_name(name)
     rank = data.draw(st.integers(1, 3))
     shape = tuple(data.draw(st.lists(st.integers(1, 5), min_size=rank, max_size=rank)))
@@ -158,7 +163,9 @@ def test_packed_types_in_every_layout(data: st.DataObject) -> None:
         t = _in_layout(array, layout, data)
         t.validate()
         helpers.assert_same_bits(t.to_numpy(), array)
-        helpers.assert_same_bits(np.asarray(t[tuple(slice(None, None, -1) for _ in shape)]), array[(slice(None, None, -1),) * rank])
+        helpers.assert_same_bits(
+            np.asarray(t[tuple(slice(None, None, -1) for _ in shape)]), array[(slice(None, None, -1),) * rank]
+        )
 
 
 @settings(max_examples=60)

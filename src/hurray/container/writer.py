@@ -15,8 +15,8 @@ from typing import Any, Self
 from hurray.container.header import MIN_ALIGNMENT, UNKNOWN_COUNT, Header, Trailer, check_alignment, crc32c
 from hurray.container.index import encode_entry, encode_index, encode_name
 from hurray.container.kv import encode_kv
-from hurray.sources.sink import Output, open_output
 from hurray.errors import FileError, HurrayError, UnsupportedError
+from hurray.sources.sink import Output, open_output
 from hurray.tensor.build import asarray
 from hurray.tensor.composite import Composite
 from hurray.tensor.plan import Plan, plan_item

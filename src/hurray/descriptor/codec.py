@@ -68,7 +68,7 @@ def decode_descriptor(
     Parameters
     ----------
     permissive : bool
-        Hand over unknown layout and scheme tags for relay instead of refusing them.
+        Hand over unknown element types, layouts and schemes, and private composition rules, instead of refusing them.
     trace : list of Field, optional
         Receives every field that is read, up to where an error breaks off.
 
@@ -88,7 +88,7 @@ def decode_descriptor(
             f"descriptor_length is {length}, but only {len(data)} bytes are there", field="descriptor_length", offset=6
         )
     r.limit(length)
-    flags, dtype, layout_tag, shape = _parse_fixed(r)
+    flags, dtype, layout_tag, shape = _parse_fixed(r, permissive)
     byte_offset = r.u64("byte_offset")
     layout_class = _layout_class(r, layout_tag, permissive)
     if layout_class is None:
@@ -147,12 +147,12 @@ def _parse_prefix(r: Reader) -> tuple[tuple[int, int], int]:
     return (major, minor), length
 
 
-def _parse_fixed(r: Reader) -> tuple[int, Dtype, int, tuple[int | None, ...]]:
+def _parse_fixed(r: Reader, permissive: bool) -> tuple[int, Dtype, int, tuple[int | None, ...]]:
     flags = r.u32("flags")
     if flags >> 5:
         r.fail(f"reserved flag bits are set: {flags:#010x}", field="flags", offset=10)
     type_tag = r.u8("type_tag")
-    dtype = _guard(r, 14, "type_tag", lambda: Dtype.from_tag(type_tag))
+    dtype = _guard(r, 14, "type_tag", lambda: Dtype._carried(type_tag) if permissive else Dtype.from_tag(type_tag))
     layout_tag = r.u8("layout_tag")
     if layout_tag in (0x00, 0xFF):
         r.fail(f"layout tag {layout_tag:#04x} is permanently invalid", field="layout_tag", offset=15)

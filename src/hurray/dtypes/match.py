@@ -152,8 +152,8 @@ def codes_to_numpy(codes: NDArray[Any], dtype: Dtype) -> NDArray[Any]:
     """
     target = to_numpy_dtype(dtype)
     if target is None:
-        if dtype.is_private:
-            raise UnsupportedError(f"elements of the private type {dtype.tag:#04x} have no NumPy dtype")
+        if dtype.is_opaque:
+            raise UnsupportedError(f"elements of the private or unknown type {dtype.tag:#04x} have no NumPy dtype")
         raise UnsupportedError(f"NumPy has no dtype for {dtype}; convert the elements to float64 instead")
     if target == codes.dtype:
         return codes

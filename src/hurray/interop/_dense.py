@@ -74,7 +74,7 @@ def dense_form(name: str, item: Any, target: str, *, dequantize: bool = False, d
         if not densify:
             raise UnsupportedError(f"{name!r} is a composite, which {target} cannot express; pass densify=True")
         return DenseForm(name, item, item.dtype, known)
-    if item.dtype.is_private or item.layout.kind == "opaque":
+    if item.dtype.is_opaque or item.layout.kind == "opaque":
         raise UnsupportedError(f"tensor {name!r} has a private type or layout: it is carried, not interpreted")
     if item.layout.kind != "dense" and not densify:
         raise UnsupportedError(

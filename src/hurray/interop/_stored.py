@@ -345,7 +345,7 @@ def sparse_payload(t: Any, library: str, advice: str = "use to_numpy(), or to_la
             f"the tensor is quantized: its stored codes are not its values, so {library} cannot represent it; use "
             "dequantize() for values or storage() for the codes"
         )
-    if t.dtype.is_private:
+    if t.dtype.is_opaque:
         raise UnsupportedError(f"dtype {t.dtype!r} is private: its elements are carried, not interpreted")
     payload = payload_of(t)
     if not t._checked:

@@ -86,9 +86,7 @@ def quantize_mx_float(
         params[0][...] = shared
         minifloat.encode(np.multiply(numbers, _inverse_e8m0(shared)), name, out=chunk[1])
 
-    for_each_chunk(
-        work, (x, codes), (scales,), axis=axis, block_size=block_size, keep_blocks=True, workers=workers
-    )
+    for_each_chunk(work, (x, codes), (scales,), axis=axis, block_size=block_size, keep_blocks=True, workers=workers)
     return codes, scales
 
 
@@ -112,9 +110,7 @@ def quantize_mx_int(
         np.clip(steps, -limit, limit - 1, out=steps)
         np.copyto(chunk[1], steps, casting="unsafe")
 
-    for_each_chunk(
-        work, (x, codes), (scales,), axis=axis, block_size=block_size, keep_blocks=True, workers=workers
-    )
+    for_each_chunk(work, (x, codes), (scales,), axis=axis, block_size=block_size, keep_blocks=True, workers=workers)
     if bits == 8:
         return codes, scales
     patterns = codes.view(np.uint8)

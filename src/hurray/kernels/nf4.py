@@ -125,7 +125,5 @@ def quantize_nf4(x: Array, axis: int, block_size: int, *, workers: int | None = 
         largest[largest == 0] = 1
         nearest_levels(np.divide(numbers, largest), out=chunk[1])
 
-    for_each_chunk(
-        work, (x, codes), (scale,), axis=axis, block_size=block_size, keep_blocks=True, workers=workers
-    )
+    for_each_chunk(work, (x, codes), (scale,), axis=axis, block_size=block_size, keep_blocks=True, workers=workers)
     return codes, scale

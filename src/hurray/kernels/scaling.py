@@ -148,17 +148,13 @@ def _boxes(shape: Sequence[int], limit: int) -> list[tuple[slice, ...]]:
     step = n_blocks(shape[axis], n_blocks(shape[axis], max(1, limit // inner)))
     runs = [slice(at, min(at + step, shape[axis])) for at in range(0, shape[axis], step)]
     rest = (slice(None),) * (len(shape) - axis - 1)
-    return [
-        (*(slice(k, k + 1) for k in outer), run, *rest) for outer in np.ndindex(*shape[:axis]) for run in runs
-    ]
+    return [(*(slice(k, k + 1) for k in outer), run, *rest) for outer in np.ndindex(*shape[:axis]) for run in runs]
 
 
 def _boxes_around(shape: Sequence[int], kept: int, limit: int) -> list[tuple[slice, ...]]:
     """Cut an index space into boxes like :func:`_boxes`, each with all of dimension ``kept``."""
     others = [n for k, n in enumerate(shape) if k != kept]
-    return [
-        (*box[:kept], slice(None), *box[kept:]) for box in _boxes(others, max(1, limit // max(1, shape[kept])))
-    ]
+    return [(*box[:kept], slice(None), *box[kept:]) for box in _boxes(others, max(1, limit // max(1, shape[kept])))]
 
 
 def n_threads(n_elems: int, workers: int | None) -> int:

@@ -308,7 +308,9 @@ class Layout:
                 wanted = f"rank {self.min_rank}"
             else:
                 wanted = f"a rank of at least {self.min_rank}"
-            raise InvalidDescriptorError(f"layout {self.name!r} needs {wanted}, but shape {_shown(shape)} has rank {rank}")
+            raise InvalidDescriptorError(
+                f"layout {self.name!r} needs {wanted}, but shape {_shown(shape)} has rank {rank}"
+            )
 
     def specs(self, shape: tuple[int, ...], bits: int, byte_offset: int = 0) -> tuple[BufferSpec, ...]:
         """Return what each of the layout's buffers has to be for a shape without dynamic dimensions.
@@ -390,7 +392,7 @@ class SeparableLayout(Layout):
 
 def gather_separable(payload: Payload, terms: Sequence[NDArray[np.int64]]) -> Codes:
     """Gather the elements at the outer sum of per-dimension offsets, a slab of the leading axis at a time."""
-    # The extremes are separable, so bounds are checked once on the terms, and offsets are made in slabs that stay small.
+    # The extremes are separable, so bounds are checked once on the terms; offsets are made in slabs that stay small.
     low = sum(int(t.min()) for t in terms)
     high = sum(int(t.max()) for t in terms)
     if low < 0:

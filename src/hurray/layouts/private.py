@@ -115,7 +115,9 @@ class UnknownLayout(_Opaque):
         number = as_int(tag, "tag", high=0xFF)
         if number in self.named:
             name, cls_name = self.named[number]
-            raise ValueError(f"tag {number:#04x} is the {name} layout, not an unknown one; use hurray.{cls_name} instead")
+            raise ValueError(
+                f"tag {number:#04x} is the {name} layout, not an unknown one; use hurray.{cls_name} instead"
+            )
         if number in _PRIVATE:
             raise ValueError(f"tag {number:#04x} is private, not unknown; use hurray.PrivateExtensionLayout instead")
         if number in (0x00, 0xFF):

@@ -106,7 +106,9 @@ class StridedLayout(SeparableLayout):
         layout.validate_against_shape(codes.shape)
         low, high = stride_kernels.extent(codes.shape, layout.strides)
         if low < 0:
-            raise UnsupportedError("writing with negative strides needs a byte offset; build the Tensor from its buffer")
+            raise UnsupportedError(
+                "writing with negative strides needs a byte offset; build the Tensor from its buffer"
+            )
         if high + 1 > 2 * max(1, codes.size) + 4096:
             raise UnsupportedError(f"strides {layout.strides} spread {codes.size} elements over {high + 1} places")
         linear: Codes = np.zeros(high + 1, codes.dtype)

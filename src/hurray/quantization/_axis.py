@@ -212,9 +212,7 @@ class AxisScheme(Scheme):
             lookup.dequantize_packed_six(data, table, scale, shape=shape, axis=self.axis, block_size=block, out=out)
             return True
         zero = None if zeros is None else self._spread(zeros, shape).astype(np.float32)
-        lookup.dequantize_packed(
-            data, bits, table, scale, zero, shape=shape, axis=self.axis, block_size=block, out=out
-        )
+        lookup.dequantize_packed(data, bits, table, scale, zero, shape=shape, axis=self.axis, block_size=block, out=out)
         return True
 
     def _table(self, dtype: Dtype) -> Float32 | None:

@@ -145,6 +145,4 @@ def refuse(
     if places is not None:
         shown = [int(axis[k]) for axis, k in zip(places, shown, strict=True)]
     place = shown[0] if len(shown) == 1 else shown
-    raise InvalidDescriptorError(
-        f"scheme {scheme.name}: the {name} of {what} {place} is {values[position]}, it {rule}"
-    )
+    raise InvalidDescriptorError(f"scheme {scheme.name}: the {name} of {what} {place} is {values[position]}, it {rule}")

@@ -140,4 +140,3 @@ class PerChannelAffine(AffineScheme):
             axis=axis, scale_buffer_index=first_index, zero_point_buffer_index=None if symmetric else first_index + 1
         )
         return Quantized(done.codes, scheme, parameter_buffers(done.scale, done.zero_point, axis, "float32"))
-

@@ -51,9 +51,7 @@ class PerTensorAffine(Scheme):
     tag = 0x01
     name = "per_tensor_affine"
     payload_bytes = 16
-    storage_types = frozenset(
-        {"int8", "uint8", "int16", "uint16", "int32", "uint32", "int4", "uint4", "int2", "uint2"}
-    )
+    storage_types = frozenset({"int8", "uint8", "int16", "uint16", "int32", "uint32", "int4", "uint4", "int2", "uint2"})
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "scale", _as_float32(self.scale))

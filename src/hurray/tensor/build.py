@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from hurray.descriptor.model import Descriptor, handle_for
 from hurray.devices import Device
-from hurray.dtypes.match import from_numpy_dtype, numpy_to_codes, to_numpy_dtype
+from hurray.dtypes.match import from_numpy_dtype, numpy_to_codes
 from hurray.dtypes.table import BY_NAME, Dtype
-from hurray.errors import CopyRequiredError, InvalidDescriptorError, UnsupportedError
-from hurray.kernels.float128 import float64_to_float128
+from hurray.errors import ArgumentTypeError, CopyRequiredError, InvalidDescriptorError, UnsupportedError
 from hurray.kernels.strides import is_col_major, is_row_major
 from hurray.layouts import ColMajorLayout, CooLayout, RowMajorLayout, StridedLayout
 from hurray.layouts._base import Codes, Layout, pack_codes
+from hurray.tensor.casting import cast_codes
 from hurray.tensor.dlpack import import_dlpack
 from hurray.tensor.foreign import foreign
 from hurray.tensor.tensor import Tensor, as_shape
@@ -46,28 +46,21 @@ def wrap(data: NDArray[np.uint8], shape: tuple[int, ...], dtype: Dtype) -> Tenso
 
 def check_new(shape: Any, dtype: Dtype | None, device: Device | None) -> tuple[tuple[int, ...], Dtype]:
     if dtype is not None and not isinstance(dtype, Dtype):
-        raise TypeError(f"dtype is a hurray.Dtype, not {type(dtype).__name__}")
+        raise ArgumentTypeError(f"dtype is a hurray.Dtype, not {type(dtype).__name__}")
     if device is not None and not isinstance(device, Device):
-        raise TypeError(f"device is a hurray.Device, not {type(device).__name__}")
+        raise ArgumentTypeError(f"device is a hurray.Device, not {type(device).__name__}")
     if device is not None and device.tag != 0:
         raise UnsupportedError(f"memory can only be allocated on the CPU, not on {device!r}")
     kind = _FLOAT64 if dtype is None else dtype
-    if kind.is_private:
-        raise UnsupportedError(f"dtype {kind!r} is private: its values have no meaning here")
+    if kind.is_opaque:
+        raise UnsupportedError(f"dtype {kind!r} is private or unknown: its values have no meaning here")
     return as_shape(shape), kind  # type: ignore[return-value]
 
 
 def cast(array: NDArray[Any], dtype: Dtype | None) -> Tensor:
     if dtype is None or from_numpy_dtype(array.dtype) is dtype:
         return from_numpy(array)
-    if dtype.name == "float128":
-        raw = float64_to_float128(array.astype(np.float64))
-        return from_codes(np.ascontiguousarray(raw).view("V16").reshape(array.shape), dtype)
-    kind = to_numpy_dtype(dtype)
-    if kind is None:
-        raise UnsupportedError(f"values cannot be converted to {dtype!r}")
-    with np.errstate(over="ignore", invalid="ignore"):
-        return from_numpy(array.astype(kind))
+    return from_codes(cast_codes(array, dtype), dtype)
 
 
 def from_numpy(array: NDArray[Any], *, copy: bool | None = None) -> Tensor:
@@ -75,7 +68,7 @@ def from_numpy(array: NDArray[Any], *, copy: bool | None = None) -> Tensor:
 
     Parameters
     ----------
-    array : ndarray
+    array : ndarray or NumPy scalar
         Any order, strides, byte order and alignment; NumPy's or ml_dtypes' types.
     copy : bool, optional
         None shares the array's memory where the format can express it (C and Fortran order, strides that are whole
@@ -95,7 +88,7 @@ def from_numpy(array: NDArray[Any], *, copy: bool | None = None) -> Tensor:
     >>> hurray.from_numpy(np.asfortranarray(np.ones((2, 3)))).layout
     ColMajorLayout()
     """
-    if not isinstance(array, np.ndarray):
+    if not isinstance(array, (np.ndarray, np.generic)):
         raise TypeError(f"from_numpy takes an ndarray, not {type(array).__name__}; use asarray")
     if isinstance(array, np.ma.MaskedArray):
         if np.ma.is_masked(array):
@@ -237,11 +230,12 @@ def asarray(obj: Any, *, dtype: Dtype | None = None, device: Device | None = Non
             raise CopyRequiredError(f"converting {obj.dtype} to {dtype} needs a copy")
         return cast(obj.to_numpy(dtype=np.float64 if obj.dtype.name == "float128" else None), dtype)
     if isinstance(obj, np.ndarray):
-        tensor = from_numpy(obj, copy=copy if dtype is None else None)
+        keeps = dtype is None or _stores(dtype, obj)
+        tensor = from_numpy(obj, copy=copy if keeps else None)
     elif type(obj).__module__.split(".")[0] == "scipy" and hasattr(obj, "tocoo"):
         tensor = foreign("from_scipy")(obj, copy=copy)
     elif hasattr(obj, "__dlpack__") and not isinstance(obj, np.generic):
-        tensor = from_dlpack(obj, copy=copy if dtype is None else None)
+        tensor = from_dlpack(obj, copy=copy)
     else:
         if copy is False:
             raise CopyRequiredError(f"an object of type {type(obj).__name__} can only be copied")
@@ -249,11 +243,16 @@ def asarray(obj: Any, *, dtype: Dtype | None = None, device: Device | None = Non
     return tensor if dtype is None or tensor.dtype is dtype else asarray(tensor, dtype=dtype, copy=copy)
 
 
+def _stores(dtype: Dtype, array: NDArray[Any]) -> bool:
+    """Tell whether ``dtype`` is the element type of an array."""
+    return from_numpy_dtype(array.dtype) is dtype
+
+
 def _to_array(obj: Any) -> NDArray[Any]:
     try:
         return np.asarray(obj)
-    except ValueError as error:
-        raise UnsupportedError(f"an object of type {type(obj).__name__} is no array: {error}") from None
+    except (ValueError, OverflowError) as error:
+        raise InvalidDescriptorError(f"an object of type {type(obj).__name__} is no array: {error}") from None
 
 
 def _copied(t: Tensor) -> Tensor:
@@ -306,10 +305,14 @@ def sparse_coo(
         raise CopyRequiredError(f"indices of {where.dtype} must be brought into uint64 rows, which needs a copy")
     rows = np.ascontiguousarray(where, dtype=where.dtype if shareable else np.uint64)
     rows = rows.copy() if copy else rows
-    ordered = stored if stored.layout.name == "row_major" else asarray(stored, copy=True)
+    if stored.layout.name != "row_major" or stored.descriptor.byte_offset:
+        # Buffer 0 has to hold the values back to back, from its first byte on.
+        if copy is False:
+            raise CopyRequiredError("values with strides or a byte offset must be put in order, which needs a copy")
+        stored = stored.to_layout(RowMajorLayout())
     if is_sorted is None:
         is_sorted = _strictly_sorted(rows.view(np.uint64))
-    return _checked_coo(ordered, rows.view(np.uint8).reshape(-1), dims, is_sorted)  # type: ignore[arg-type]
+    return _checked_coo(stored, rows.view(np.uint8).reshape(-1), dims, is_sorted)  # type: ignore[arg-type]
 
 
 def _strictly_sorted(rows: NDArray[np.uint64]) -> bool:

@@ -74,7 +74,7 @@ def _shown_values(t: Tensor) -> str | None:
     d = t.descriptor
     if d.layout.kind != "dense" or d.quantization is not None or d.device.tag != 0 or None in d.shape:
         return None
-    if d.dtype.is_private or (d.dtype.tier != 1 and not d.dtype.is_complex):
+    if d.dtype.is_opaque or (d.dtype.tier != 1 and not d.dtype.is_complex):
         return None
     size = t.size or 0
     limit = np.get_printoptions()["threshold"]

@@ -5,20 +5,19 @@ Format: types.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hurray.devices import Device
-from hurray.dtypes.match import from_numpy_dtype, numpy_to_codes, to_numpy_dtype
 from hurray.dtypes.table import Dtype
-from hurray.errors import InvalidDescriptorError, UnsupportedError
+from hurray.errors import ArgumentTypeError, InvalidDescriptorError, UnsupportedError
 from hurray.kernels.bits import packed_nbytes
-from hurray.kernels.float128 import float64_to_float128
-from hurray.layouts._base import Codes, pack_codes
+from hurray.layouts._base import as_int, pack_codes
 from hurray.tensor.build import cast, check_new, wrap
+from hurray.tensor.casting import number_type, scalar_code
 from hurray.tensor.memory import aligned_empty
 from hurray.tensor.tensor import Tensor
 
@@ -37,7 +36,7 @@ __all__ = [
 ]
 
 
-def _allocate(shape: tuple[int, ...], dtype: Dtype) -> NDArray[np.uint8]:
+def _allocate(shape: tuple[int, ...], dtype: Dtype, *, zeroed: bool = False) -> NDArray[np.uint8]:
     n_elems = 1
     for n in shape:
         n_elems *= n
@@ -45,29 +44,17 @@ def _allocate(shape: tuple[int, ...], dtype: Dtype) -> NDArray[np.uint8]:
     if n_bytes >= 2**62:
         raise UnsupportedError(f"{dtype} of shape {shape} takes {n_bytes} bytes, more than can be addressed")
     try:
-        return aligned_empty(n_bytes)
+        return aligned_empty(n_bytes, zeroed=zeroed)
     except MemoryError:
         raise UnsupportedError(f"not enough memory for {n_bytes} bytes ({dtype} of shape {shape})") from None
 
 
-def _code_of(value: Any, dtype: Dtype) -> Codes:
-    """Return the code of one value as a 0-d code array."""
-    if dtype.name == "float128":
-        return float64_to_float128(np.float64(value).reshape(1)).reshape(16).view("V16").reshape(())
-    kind = to_numpy_dtype(dtype)
-    array = np.asarray(value)
-    if dtype.is_integer and array.dtype.kind in "iu" and dtype.bit_width >= 8:
-        info = np.iinfo(kind)
-        if not info.min <= int(array) <= info.max:
-            raise InvalidDescriptorError(f"{int(array)} does not fit {dtype}")
-    if dtype.name == "float8_e8m0" and not float(array) > 0:
-        raise InvalidDescriptorError(f"float8_e8m0 holds positive powers of two; it cannot hold {value!r}")
-    return numpy_to_codes(array.astype(kind), dtype)
-
-
 def _filled(shape: tuple[int, ...], dtype: Dtype, value: Any) -> Tensor:
-    code = _code_of(value, dtype)
-    data = _allocate(shape, dtype)
+    code = scalar_code(value, dtype)
+    is_zero = not any(code.tobytes())
+    data = _allocate(shape, dtype, zeroed=is_zero)
+    if is_zero:
+        return wrap(data, shape, dtype)
     if dtype.bit_width >= 8:
         data.view(dtype.storage)[...] = code
         return wrap(data, shape, dtype)
@@ -103,12 +90,13 @@ def ones(shape: Sequence[int], *, dtype: Dtype | None = None, device: Device | N
 def empty(shape: Sequence[int], *, dtype: Dtype | None = None, device: Device | None = None) -> Tensor:
     """Return a tensor whose elements are whatever the memory held; float64 by default."""
     dims, kind = check_new(shape, dtype, device)
-    return wrap(_allocate(dims, kind), dims, kind)
+    # The unused bits of the last byte are zero by the format, so packed types are not left to chance.
+    return wrap(_allocate(dims, kind, zeroed=kind.is_sub_byte), dims, kind)
 
 
 def full(shape: Sequence[int], fill_value: Any, *, dtype: Dtype | None = None, device: Device | None = None) -> Tensor:
     """Return a tensor filled with one value; its dtype follows the value by default."""
-    kind = from_numpy_dtype(np.asarray(fill_value).dtype) if dtype is None else dtype
+    kind = number_type(fill_value) if dtype is None else dtype
     return _filled(*check_new(shape, kind, device), fill_value)
 
 
@@ -148,8 +136,15 @@ def arange(
     """Return evenly spaced values ``start, start + step, ...`` below ``stop`` (``arange(n)`` counts from 0)."""
     if stop is None:
         start, stop = 0, start
+    step = 1 if step is None else step
     check_new((), dtype, device)
-    return cast(np.arange(start, stop, 1 if step is None else step), dtype)
+    for value in (start, stop, step):
+        _check_real(value, "arange")
+    if not step:
+        raise InvalidDescriptorError("arange: step must not be 0")
+    if all(hasattr(value, "__index__") for value in (start, stop, step)):
+        return cast(_integers(range(start, stop, step)), dtype)
+    return cast(_made("arange", lambda: np.arange(start, stop, step)), dtype)
 
 
 def linspace(
@@ -158,7 +153,10 @@ def linspace(
 ) -> Tensor:  # fmt: skip
     """Return ``num`` evenly spaced values from ``start`` to ``stop``, the latter included by default."""
     check_new((), dtype, device)
-    return cast(np.linspace(start, stop, num, endpoint=endpoint), dtype)
+    for value in (start, stop):
+        _check_real(value, "linspace")
+    count = as_int(num, "linspace: num")
+    return cast(_made("linspace", lambda: np.linspace(start, stop, count, endpoint=endpoint)), dtype)
 
 
 def eye(
@@ -166,4 +164,34 @@ def eye(
 ) -> Tensor:
     """Return a matrix with ones on the ``k``-th diagonal and zeros elsewhere."""
     check_new((), dtype, device)
-    return cast(np.eye(n_rows, n_cols, k), dtype)
+    rows = as_int(n_rows, "eye: n_rows")
+    columns = rows if n_cols is None else as_int(n_cols, "eye: n_cols")
+    # A diagonal further out than the matrix is wide does not meet it, wherever it is.
+    diagonal = max(-rows, min(columns, as_int(k, "eye: k", low=-(2**63), high=2**63)))
+    return cast(_made("eye", lambda: np.eye(rows, columns, diagonal)), dtype)
+
+
+def _check_real(value: Any, what: str) -> None:
+    if isinstance(value, (str, bytes, complex, np.complexfloating)) or not hasattr(value, "__float__"):
+        raise ArgumentTypeError(f"{what} takes real numbers, not {type(value).__name__}")
+
+
+def _integers(values: range) -> NDArray[Any]:
+    """Return a range as int64, or as uint64 where it needs it; no value is rounded."""
+    ends = (values[0], values[-1]) if values else (0, 0)
+    kinds = [t for t in (np.int64, np.uint64) if np.iinfo(t).min <= min(ends) and max(ends) <= np.iinfo(t).max]
+    if not kinds:
+        raise InvalidDescriptorError(f"arange: {min(ends)} to {max(ends)} does not fit a 64-bit integer type")
+    if kinds[0] is np.int64 and abs(values.step) < 2**63 and abs(values.stop) < 2**63:
+        return _made("arange", lambda: np.arange(values.start, values.stop, values.step, np.int64))
+    return _made("arange", lambda: np.fromiter(values, kinds[0]))
+
+
+def _made(what: str, build: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+    """Run NumPy's constructor; its errors of size and of values become ours."""
+    try:
+        return build()
+    except MemoryError:
+        raise UnsupportedError(f"{what}: not enough memory for the result") from None
+    except (ValueError, OverflowError) as error:
+        raise InvalidDescriptorError(f"{what}: {error}") from None

@@ -78,7 +78,7 @@ def is_plain(descriptor: Descriptor) -> bool:
 def check_sizes(descriptor: Descriptor, sizes: Sequence[int]) -> None:
     """Check the sizes of a tensor's buffers against its shape, layout and scheme.
 
-    Nothing is checked for opaque layouts, or when a dimension is dynamic (no size follows from it).
+    Nothing is checked for opaque layouts and unknown element types, or when a dimension is dynamic: no size follows.
 
     Raises
     ------
@@ -86,7 +86,7 @@ def check_sizes(descriptor: Descriptor, sizes: Sequence[int]) -> None:
         A buffer is too small, or a parameter buffer has not the exact size; role, size and need are named.
     """
     shape = descriptor.shape
-    if descriptor.layout.kind == "opaque" or None in shape:
+    if descriptor.layout.kind == "opaque" or None in shape or not descriptor.element_bits:
         return
     known: tuple[int, ...] = tuple(shape)  # type: ignore[arg-type]
     specs = descriptor.layout.specs(known, descriptor.element_bits, descriptor.byte_offset)

@@ -64,6 +64,6 @@ def buffer_size_bytes(dtype: Dtype, count: int) -> int:
     """
     if not isinstance(dtype, Dtype):
         raise TypeError(f"dtype is a hurray.Dtype, not {type(dtype).__name__}")
-    if dtype.is_private:
-        raise UnsupportedError("a private dtype has no width of its own; use ExtensionType.buffer_size_bytes")
+    if dtype.is_opaque:
+        raise UnsupportedError("a private or unknown dtype has no width of its own; use ExtensionType.buffer_size_bytes")
     return packed_nbytes(as_int(count, "count"), dtype.bit_width)

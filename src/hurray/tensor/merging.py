@@ -72,8 +72,8 @@ def read_block(c: Composite, region: Region) -> Array:
 
 
 def _target(c: Composite) -> np.dtype[Any]:
-    if c.dtype.is_private:
-        raise UnsupportedError(f"dtype {c.dtype!r} is private: its elements are carried, not interpreted")
+    if c.dtype.is_opaque:
+        raise UnsupportedError(f"dtype {c.dtype!r} is private or unknown: its elements are carried, not interpreted")
     found = c.dtype.numpy
     # float128 values are handed over as float64, as those of a tensor are.
     return np.dtype(np.float64) if found is None else found

@@ -78,7 +78,7 @@ def quantize(
     """
     how = recipe(spec, **options)
     t = x if isinstance(x, Tensor) else asarray(x)
-    if t.layout.kind == "opaque" or t.dtype.is_private:
+    if t.layout.kind == "opaque" or t.dtype.is_opaque:
         raise UnsupportedError(f"{t!r} is opaque: its numbers cannot be read, so they cannot be quantized")
     if isinstance(t.layout, SparseLayout):
         result = _quantize_sparse(t, how, workers)

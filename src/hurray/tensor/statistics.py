@@ -52,7 +52,7 @@ def compute_statistics(
 
     Format: descriptor, statistics.
     """
-    if t.layout.kind == "opaque" or t.dtype.is_private:
+    if t.layout.kind == "opaque" or t.dtype.is_opaque:
         raise UnsupportedError(f"{t!r} is opaque: its values cannot be read")
     shape = dense_shape(t)
     total = n_elements(shape)

@@ -60,6 +60,8 @@ def payload_of(t: Tensor, sequence_lengths: Sequence[int] | None = None) -> Payl
     """Return what the tensor's layout needs to reach its elements."""
     d = t.descriptor
     bits = d.element_bits
+    if not bits:
+        raise UnsupportedError(f"dtype {d.dtype!r} is unknown to this library: its elements are carried, not interpreted")
     storage = d.dtype.storage
     if d.dtype.is_private and bits >= 8:
         storage = np.dtype((np.void, bits // 8))
@@ -89,8 +91,9 @@ def check_content(t: Tensor, payload: Payload) -> None:
 
 
 def _refuse_opaque(t: Tensor) -> None:
-    if t.dtype.is_private:
-        raise UnsupportedError(f"dtype {t.dtype!r} is private: its elements are carried, not interpreted")
+    if t.dtype.is_opaque:
+        kind = "private" if t.dtype.is_private else "unknown to this library"
+        raise UnsupportedError(f"dtype {t.dtype!r} is {kind}: its elements are carried, not interpreted")
     if t.layout.kind == "opaque":
         raise UnsupportedError(f"layout {t.layout!r} is opaque: its buffers are carried, not interpreted")
 
@@ -134,7 +137,7 @@ def codes_of(t: Tensor, payload: Payload, region: Region | None = None) -> tuple
 def check_codes(t: Tensor, codes: Codes) -> None:
     """Refuse element codes that the format reserves (float8_e8m0 0x00 and 0xFF)."""
     reserved = _CODE_CHECKS.get(t.dtype.tag)
-    if reserved is None or t._permissive:
+    if reserved is None:
         return
     bad = np.isin(codes, reserved)
     if bad.any():
@@ -159,7 +162,7 @@ def as_values(t: Tensor, codes: Codes, *, filled: bool = False) -> Array:
 
 def strided_view(t: Tensor) -> Codes | None:
     """Return the codes as a zero-copy array of the logical shape, or None where layout or type do not allow it."""
-    if t.layout.kind != "dense" or t.dtype.is_private or None in t.shape:
+    if t.layout.kind != "dense" or t.dtype.is_opaque or None in t.shape:
         return None
     return t.layout.view(payload_of(t))
 
@@ -318,7 +321,7 @@ def stored_codes(t: Tensor, payload: Payload) -> tuple[NDArray[np.int64], Codes]
 
 def validate(t: Tensor) -> None:
     """Check every invariant of layout, element codes and scheme: see ``Tensor.validate``."""
-    if t.layout.kind == "opaque" or None in t.shape:
+    if t.layout.kind == "opaque" or None in t.shape or not t.descriptor.element_bits:
         return
     payload = payload_of(t)
     t.layout.validate(payload)

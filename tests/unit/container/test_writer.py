@@ -17,8 +17,8 @@ import pytest
 
 import helpers
 import hurray
-from hurray.sources.sink import Output
 from hurray.errors import FileError, UnsupportedError
+from hurray.sources.sink import Output
 
 A = np.arange(6.0).reshape(2, 3)
 

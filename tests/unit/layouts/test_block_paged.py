@@ -129,9 +129,7 @@ def test_quantization_compatibility() -> None:
 
 
 def payload_for(encoded: Any, shape: tuple[int, ...], bits: int, storage: Any, lengths: Any = None) -> Payload:
-    return Payload(
-        shape=shape, bits=bits, storage=np.dtype(storage), buffers=encoded.buffers, sequence_lengths=lengths
-    )
+    return Payload(shape=shape, bits=bits, storage=np.dtype(storage), buffers=encoded.buffers, sequence_lengths=lengths)
 
 
 @given(
