@@ -42,7 +42,7 @@ def compare(item: Any, want: dict[str, Any], arrays: dict[str, Any]) -> int:
     assert isinstance(item, hurray.Tensor)
     for buffer, about in zip(item._buffers, want["buffers"], strict=True):
         assert len(buffer) == about["byte_size"]
-        assert hashlib.sha256(buffer).hexdigest() == about["sha256"]
+        assert hashlib.sha256(buffer.data).hexdigest() == about["sha256"]
         assert len(buffer) == 0 or buffer.ctypes.data % 64 == 0
     plain = want.get("quantization") is None and want["layout"]["name"] in ("row_major", "col_major", "strided")
     if plain and "logical" in want and want["dtype"] != "float128":

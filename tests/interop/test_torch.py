@@ -7,6 +7,7 @@ import gc
 import subprocess
 import sys
 import weakref
+from typing import Any
 
 import numpy as np
 import pytest
@@ -40,7 +41,7 @@ NAMES = {
 AVAILABLE = [name for name in NAMES if hasattr(torch, name)]
 
 
-def sample(name: str) -> torch.Tensor:
+def sample(name: str) -> Any:
     """Return a 4 x 6 tensor of arbitrary bits (legal ones for bool and float8_e8m0)."""
     dtype = getattr(torch, name)
     if name == "bool":
@@ -50,7 +51,7 @@ def sample(name: str) -> torch.Tensor:
     return torch.from_numpy(raw).view(dtype).reshape(4, 6)
 
 
-def raw(t: torch.Tensor) -> bytes:
+def raw(t: Any) -> bytes:
     """Return the bits of a tensor's elements in logical order."""
     return bytes(t.detach().contiguous().reshape(-1).view(torch.uint8).numpy())
 

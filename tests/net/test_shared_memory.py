@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import gc
 import multiprocessing as mp
 import os
@@ -306,7 +307,7 @@ def test_no_room_is_an_error_with_a_number(monkeypatch: pytest.MonkeyPatch) -> N
     def full(*_: Any) -> int:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(segments.os, "pwrite", full)
+    monkeypatch.setattr(os, "pwrite", full)
     for kind in ("memory", "file"):
         if kind == "memory" and not segments._SEALS:
             continue
@@ -330,7 +331,7 @@ def report(handle: Any, queue: Any, folder: str) -> None:
 @pytest.mark.parametrize("named", NAMED)
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_start_methods(method: str, named: bool) -> None:
-    context = mp.get_context(method)
+    context: Any = mp.get_context(method)
     queue, folder = context.Queue(), os.environ["HURRAY_SHM_DIR"]
     for item, text in ((dense(), False), (dense(), True), (composite(), False)):
         with hurray.share(item, named=named) as handle:
@@ -469,7 +470,7 @@ def share_and_die(call: int, named: bool) -> None:
 
         return run
 
-    for module, names in ((os, "open fstat ftruncate pwrite fchmod close unlink"), (segments.fcntl, "flock fcntl")):
+    for module, names in ((os, "open fstat ftruncate pwrite fchmod close unlink"), (fcntl, "flock fcntl")):
         for name in names.split():
             setattr(module, name, counted(getattr(module, name)))
     handle = hurray.share(dense(), named=named)

@@ -170,10 +170,11 @@ def trees(draw: st.DrawFn, depth: int = 1) -> Any:
     if depth < 4 and draw(st.integers(0, 2)) == 0:
         members = draw(st.lists(trees(depth=depth + 1), max_size=3))
         return hurray.Composite("group", shape=(len(members),), dtype=hurray.int8, members=members)
-    shape = tuple(draw(st.lists(st.integers(0, 4), max_size=3)))
+    shape: tuple[int, ...] = tuple(draw(st.lists(st.integers(0, 4), max_size=3)))
     values = np.random.default_rng(draw(st.integers(0, 99))).integers(-2, 3, shape)
     t = hurray.from_numpy(values.astype(draw(st.sampled_from(["i1", "<f4", ">f8", "<c8", "?"]))))
-    return t.to_layout("coo") if shape and draw(st.booleans()) else t
+    sparse = bool(shape) and draw(st.booleans())
+    return t.to_layout("coo") if sparse else t
 
 
 @given(st.lists(trees(), max_size=5))

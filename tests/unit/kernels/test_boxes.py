@@ -129,7 +129,8 @@ def test_ten_thousand_boxes_of_a_regular_grid() -> None:
 def test_strips_both_ways() -> None:
     # Every strip shares an index with most others in each single dimension, which ruins a plain sweep.
     n = 2000
-    found = [((i, 0), (1, n)) for i in range(n)] + [((0, n + j), (n, 1)) for j in range(n)]
+    found: list[Box] = [((i, 0), (1, n)) for i in range(n)]
+    found += [((0, n + j), (n, 1)) for j in range(n)]
     assert fault(found, (n, 2 * n)) is None
     assert fault(found[1:], (n, 2 * n)) == boxes.CoverFault("gap", (), (0, 0))
 

@@ -160,7 +160,7 @@ def test_a_capsule_that_nobody_takes_is_freed_by_the_next_collection_or_export()
 
 def test_an_exception_on_its_way_survives_a_dying_capsule() -> None:
     with pytest.raises(TypeError, match="len"):
-        len(hurray.zeros([1]).__hurray__())  # type: ignore[arg-type]
+        len(hurray.zeros([1]).__hurray__())
 
 
 def test_many_threads_offer_and_take() -> None:

@@ -105,6 +105,7 @@ def test_composites(protocol: int) -> None:
     assert twin.descriptor == item.descriptor
     assert twin.members[0].descriptor == item.members[0].descriptor
     np.testing.assert_array_equal(twin.members[0].to_numpy(), item.members[0].to_numpy())
+    assert isinstance(item.members[1], hurray.Tensor)
     assert same(twin.members[1], item.members[1])
 
 
