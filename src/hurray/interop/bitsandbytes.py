@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from math import gcd, isfinite, prod
+from math import gcd, prod
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
@@ -210,6 +210,6 @@ def _parse_state(raw: bytes, kind: str, what: str) -> _State:
     nested, offset = table.get("nested_blocksize", 1), table.get("nested_offset", 0.0)
     if type(nested) is not int or not 1 <= nested < 2**31:
         raise FileError(f"entry {shown(what)}: nested_blocksize is {shown(nested)}, not a number of elements")
-    if type(offset) not in (int, float) or not isfinite(offset) or abs(offset) > 3.4e38:
+    if type(offset) not in (int, float) or not -3.4e38 < offset < 3.4e38:
         raise FileError(f"entry {shown(what)}: nested_offset is {shown(offset)}, not a number")
     return _State(kind, tuple(shape), block, nested, float(offset))
