@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from hurray.interop.matrixmarket import from_matrixmarket, to_matrixmarket
     from hurray.interop.npz import from_npy, from_npz, to_npy, to_npz
     from hurray.interop.safetensors import from_safetensors, to_safetensors
+    from hurray.interop.safetensors_shards import from_safetensors_shards
     from hurray.interop.scipy import from_scipy, to_scipy
     from hurray.interop.sparse import from_sparse, to_sparse
     from hurray.interop.torch import from_torch, to_torch
@@ -93,7 +94,7 @@ if TYPE_CHECKING:
     from hurray.stream.writer import StreamWriter
     from hurray.tensor.build import asarray, from_dlpack, from_numpy, sparse_coo
     from hurray.tensor.composite import Composite
-    from hurray.tensor.display import get_print_options, print_options, set_print_options
+    from hurray.tensor.display import PrintOptionsCtx, get_print_options, print_options, set_print_options
     from hurray.tensor.fill import (
         arange,
         empty,
@@ -107,7 +108,7 @@ if TYPE_CHECKING:
         zeros,
         zeros_like,
     )
-    from hurray.tensor.memory import aligned_allocator, buffer_size_bytes
+    from hurray.tensor.memory import AlignedAllocatorCtx, aligned_allocator, buffer_size_bytes
     from hurray.tensor.native import from_hurray, from_hurray_buffer
     from hurray.tensor.quantize import QuantizationError, quantization_error, quantize
     from hurray.tensor.sharding import assemble, shard
@@ -161,6 +162,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "hurray.interop.matrixmarket": ("from_matrixmarket", "to_matrixmarket"),
     "hurray.interop.npz": ("from_npy", "from_npz", "to_npy", "to_npz"),
     "hurray.interop.safetensors": ("from_safetensors", "to_safetensors"),
+    "hurray.interop.safetensors_shards": ("from_safetensors_shards",),
     "hurray.interop.scipy": ("from_scipy", "to_scipy"),
     "hurray.interop.sparse": ("from_sparse", "to_sparse"),
     "hurray.interop.torch": ("from_torch", "to_torch"),
@@ -212,9 +214,9 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "zeros",
         "zeros_like",
     ),
-    "hurray.tensor.memory": ("aligned_allocator", "buffer_size_bytes"),
+    "hurray.tensor.memory": ("AlignedAllocatorCtx", "aligned_allocator", "buffer_size_bytes"),
     "hurray.tensor.composite": ("Composite",),
-    "hurray.tensor.display": ("get_print_options", "print_options", "set_print_options"),
+    "hurray.tensor.display": ("PrintOptionsCtx", "get_print_options", "print_options", "set_print_options"),
     "hurray.tensor.native": ("from_hurray", "from_hurray_buffer"),
     "hurray.tensor.sharding": ("assemble", "shard"),
     "hurray.tensor.quantize": ("QuantizationError", "quantization_error", "quantize"),
@@ -247,6 +249,7 @@ __all__ = [
     "NF4",
     "PAGE_ALIGNMENT",
     "RECIPES",
+    "AlignedAllocatorCtx",
     "BlockPagedLayout",
     "BufferError",
     "BufferHandle",
@@ -274,6 +277,7 @@ __all__ = [
     "PerBlockAffine",
     "PerChannelAffine",
     "PerTensorAffine",
+    "PrintOptionsCtx",
     "PrivateExtensionLayout",
     "ProtocolError",
     "QuantizationError",
@@ -327,6 +331,7 @@ __all__ = [
     "from_npz",
     "from_numpy",
     "from_safetensors",
+    "from_safetensors_shards",
     "from_scipy",
     "from_sparse",
     "from_torch",

@@ -5,14 +5,16 @@ Format: descriptor, shard; composite, partition.
 
 from __future__ import annotations
 
+import glob
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Self
 
 from hurray.container.checks import MissingTensorError
+from hurray.container.kv import KVValue
 from hurray.container.reader import File, Item
-from hurray.errors import HurrayError, InvalidDescriptorError
+from hurray.errors import FileError, HurrayError, InvalidDescriptorError
 from hurray.limits import Limits
 from hurray.tensor.sharding import assemble
 
@@ -44,6 +46,19 @@ class ShardedFiles(Mapping[str, Item]):
     def names(self) -> list[str]:
         """All names."""
         return list(self._where)
+
+    @property
+    def kv(self) -> dict[str, KVValue]:
+        """The metadata of all files; a key on which they differ is kept once for each, as ``<file>/<key>``."""
+        held = [(os.path.basename(file.name), file.kv) for file in self._files]
+        merged: dict[str, KVValue] = {}
+        for k, (name, metadata) in enumerate(held):
+            for key, value in metadata.items():
+                agreed = all(_same(other.get(key, value), value) for _, other in held)
+                place = key if agreed else f"{name}/{key}"
+                # Files in several folders may have one name.
+                merged[place if agreed or place not in merged else f"{k}/{place}"] = value
+        return merged
 
     def __getitem__(self, name: str) -> Item:
         """Return a tensor: the only one of its name when it is no shard, else a partition of all shards of its name.
@@ -97,20 +112,25 @@ class ShardedFiles(Mapping[str, Item]):
         return f"<hurray.ShardedFiles of {len(self._files)} files, {len(self)} tensors>"
 
 
-def open_sharded(paths: Iterable[Any], *, strategy: str = "auto", limits: Limits | None = None) -> ShardedFiles:
+def _same(a: KVValue, b: KVValue) -> bool:
+    return type(a) is type(b) and repr(a) == repr(b)
+
+
+def open_sharded(paths: Any, *, strategy: str = "auto", limits: Limits | None = None) -> ShardedFiles:
     """Open a set of files whose tensors are shards of larger ones as one mapping.
 
     Parameters
     ----------
-    paths : iterable
-        Whatever :func:`hurray.open` takes, in any order.  Shards of one tensor have the same name in their files.
+    paths : iterable, or a path
+        Whatever :func:`hurray.open` takes, in any order.  Shards of one tensor have the same name in their files.  A
+        single path may be a pattern, such as ``"model-*.hrry"``.
     strategy, limits
         As of :func:`hurray.open`.
 
     Raises
     ------
     FileError
-        A file is missing, is no Hurray file, is cut short or is corrupt.
+        A file is missing, is no Hurray file, is cut short or is corrupt; no file matches a pattern.
 
     Examples
     --------
@@ -125,8 +145,10 @@ def open_sharded(paths: Iterable[Any], *, strategy: str = "auto", limits: Limits
 
     Format: descriptor, shard.
     """
-    if isinstance(paths, (str, bytes, os.PathLike)) or not hasattr(paths, "__iter__"):
-        raise TypeError(f"paths is an iterable of paths or files, not {type(paths).__name__}")
+    if isinstance(paths, (str, os.PathLike)):
+        paths = _matching(os.fsdecode(paths))
+    if isinstance(paths, (bytes, bytearray, memoryview)) or hasattr(paths, "read") or not hasattr(paths, "__iter__"):
+        raise TypeError(f"paths is an iterable of paths or files, or a pattern, not {type(paths).__name__}")
     files: list[File] = []
     try:
         for path in paths:
@@ -136,3 +158,13 @@ def open_sharded(paths: Iterable[Any], *, strategy: str = "auto", limits: Limits
         for file in files:
             file.close()
         raise
+
+
+def _matching(pattern: str) -> list[str]:
+    """Return the files that a pattern stands for, in name order; a path that exists stands for itself."""
+    if os.path.exists(pattern) or not glob.has_magic(pattern):
+        return [pattern]
+    found = sorted(glob.glob(pattern))
+    if not found:
+        raise FileError(f"no file matches {pattern!r}", filename=pattern)
+    return found

@@ -69,6 +69,10 @@ class SafetensorsFile(Mapping[str, Tensor]):
         """Names of the tensors, in the order of the header."""
         return list(self._places)
 
+    def entry(self, name: str) -> Entry:
+        """Return what the header says of a tensor."""
+        return self._places[name][2]
+
     def __getitem__(self, name: str) -> Tensor:
         source, start, entry = self._places[name]
         try:
@@ -153,7 +157,7 @@ def _open_sharded(path: str) -> SafetensorsFile:
             opened.callback(source.close)
             parts.append((source, _pick(_read_header(source), names, source.name)))
         opened.pop_all()
-    _merge_metadata(kv, [(os.path.basename(source.name), header.metadata) for source, header in parts])
+    merge_metadata(kv, [(os.path.basename(source.name), header.metadata) for source, header in parts])
     return SafetensorsFile(parts, kv)
 
 
@@ -190,7 +194,7 @@ def _pick(header: Header, names: list[str], what: str) -> Header:
     return Header({name: header.entries[name] for name in names}, header.metadata, header.data_start)
 
 
-def _merge_metadata(kv: dict[str, str], parts: list[tuple[str, dict[str, str]]]) -> None:
+def merge_metadata(kv: dict[str, str], parts: list[tuple[str, dict[str, str]]]) -> None:
     """Add the shards' metadata: a key on which they differ is kept once for each file."""
     for file_name, metadata in parts:
         for key, value in metadata.items():

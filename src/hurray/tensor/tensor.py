@@ -5,6 +5,7 @@ Format: descriptor, layouts; the Python surface, Tensor.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -32,7 +33,7 @@ class Tensor(TensorCore):
 
     Parameters
     ----------
-    buffer : bytes-like or C-contiguous array
+    buffer : bytes-like, C-contiguous array or plain Tensor
         Buffer 0.  It is taken without a copy, kept alive, and exposed read-only.
     dtype : Dtype
         Element (storage) type.
@@ -78,18 +79,18 @@ class Tensor(TensorCore):
 
     # Parts
 
-    def buffer(self, i: int) -> Tensor:
-        """Return buffer ``i`` as a 1-D uint8 tensor of exactly its byte size, sharing memory.
+    def buffer(self, index: int) -> Tensor:
+        """Return a buffer as a 1-D uint8 tensor of exactly its byte size, sharing memory.
 
         Raises
         ------
         IndexError
-            There is no such buffer.
+            There is no such buffer; negative indices are none.
         """
-        index = i.__index__()
-        if not 0 <= index < len(self._buffers):
-            raise IndexError(f"no buffer at index {index}; this tensor has {len(self._buffers)}")
-        return share_buffer(self, index, (len(self._buffers[index]),), _UINT8)
+        at = operator.index(index)
+        if not 0 <= at < len(self._buffers):
+            raise IndexError(f"no buffer at index {at}; this tensor has {len(self._buffers)}")
+        return share_buffer(self, at, (len(self._buffers[at]),), _UINT8)
 
     @property
     def nnz(self) -> int:
@@ -154,6 +155,8 @@ class Tensor(TensorCore):
         # ``pos`` and ``crd`` exist on csf tensors only, so that hasattr tells the truth.
         if name in ("pos", "crd") and self.layout.name == "csf":
             return lambda level: level_component(self, name, *_csf_level(self, name, level))
+        if name.startswith("_"):  # also the slots of a tensor that is not there yet, which has no layout to name
+            raise AttributeError(f"'Tensor' object has no attribute {name!r}", name=name, obj=self)
         raise missing(self, name)
 
     @property
@@ -165,8 +168,8 @@ class Tensor(TensorCore):
         ValueError
             The rank is not 2, or the layout has no transposed view.
         """
-        if self.ndim != 2:
-            raise ValueError(f"T is for rank 2 tensors; this one has shape {self.shape}")
+        if self.ndim != 2 or None in self.shape:
+            raise ValueError(f"T is for rank 2 tensors of known shape; this one has shape {self.shape}")
         result = relayout.transposed(self, (1, 0))
         if result is None:
             raise ValueError(f"layout {self.layout.name!r} has no transposed view; use transpose() for a copy")
@@ -224,6 +227,12 @@ class Tensor(TensorCore):
         return values.to_numpy(self, copy=copy, dtype=dtype, sequence_lengths=sequence_lengths)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        if not self.layout.is_dense:
+            # NumPy calls this unasked, and what is small as a sparse tensor need not fit memory as a dense one.
+            raise UnsupportedError(
+                f"a {self.layout.name} tensor does not turn into an array by itself; use to_numpy() for a dense array, "
+                "or its components"
+            )
         return values.to_numpy(self, copy=copy, dtype=dtype)
 
     def __getitem__(self, key: Any) -> Any:
@@ -397,13 +406,13 @@ class Tensor(TensorCore):
 
     __hurray_buffer__ = __hurray__
 
-    def to_torch(self) -> Any:
-        """Return the tensor as a ``torch.Tensor``."""
-        return foreign("to_torch")(self)
+    def to_torch(self, copy: bool | None = None) -> Any:
+        """Return the tensor as a ``torch.Tensor``; ``copy`` as in :func:`hurray.to_torch`."""
+        return foreign("to_torch")(self, copy=copy)
 
-    def to_scipy(self) -> Any:
-        """Return a sparse tensor as a SciPy sparse array."""
-        return foreign("to_scipy")(self)
+    def to_scipy(self, copy: bool | None = None) -> Any:
+        """Return a sparse tensor as a SciPy sparse array; ``copy`` as in :func:`hurray.to_scipy`."""
+        return foreign("to_scipy")(self, copy=copy)
 
     # Identity
 
@@ -421,7 +430,9 @@ class Tensor(TensorCore):
 
     def __deepcopy__(self, memo: Any) -> Tensor:
         buffers = [b.copy() for b in self._buffers]
-        return Tensor._from_parts(self._descriptor, buffers, permissive=self._permissive, device_id=self._device_id)
+        result = Tensor._from_parts(self._descriptor, buffers, permissive=self._permissive, device_id=self._device_id)
+        result._borrowed = self._borrowed
+        return result
 
     def __dir__(self) -> list[str]:
         return [name for name in object.__dir__(self) if name not in _ACCESSOR_NAMES or hasattr(self, name)]
@@ -440,7 +451,5 @@ def _csf_level(t: Tensor, name: str, level: Any) -> tuple[int, int]:
     index = as_int(level, "level", low=-(2**31), high=2**31)
     if not 0 <= index < t.ndim:
         raise IndexError(f"level {index} is out of range: the tensor has {t.ndim} levels")
-    counts = t.layout.level_counts(values.payload_of(t))  # type: ignore[attr-defined]
-    if name == "crd":
-        return index, counts[index]
-    return index, (counts[index - 1] if index else 1) + 1
+    pos, crd = t.layout.level(values.payload_of(t), index)  # type: ignore[attr-defined]
+    return index, len(pos if name == "pos" else crd)

@@ -73,7 +73,7 @@ def test_saved_again_as_composites(paths: list[Path], tmp_path: Path) -> None:
 def test_files_that_cannot_be_opened(paths: list[Path], tmp_path: Path) -> None:
     with pytest.raises(hurray.FileError):
         hurray.open_sharded([*paths, tmp_path / "none.hrry"])
-    for bad in (str(paths[0]), paths[0], 3):
+    for bad in (paths[0].read_bytes(), 3, None):
         with pytest.raises(TypeError, match="iterable"):
             hurray.open_sharded(bad)  # type: ignore[arg-type]
     assert len(hurray.open_sharded([])) == 0
