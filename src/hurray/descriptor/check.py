@@ -24,8 +24,8 @@ def check_descriptor(d: Descriptor, *, extra_buffers: bool = False) -> None:
         A rule is broken.
     """
     if d.dtype.is_private != (d.extension_type is not None):
-        wanted = "needs" if d.dtype.is_private else "takes no"
-        raise InvalidDescriptorError(f"dtype {d.dtype!r} {wanted} extension type section")
+        wanted = "needs an" if d.dtype.is_private else "takes no"
+        raise InvalidDescriptorError(f"dtype {d.dtype!r} {wanted} extension type section (extension_type)")
     d.layout.validate_against_shape(d.shape)
     if d.layout.is_virtual:
         _check_head(d)
@@ -34,8 +34,9 @@ def check_descriptor(d: Descriptor, *, extra_buffers: bool = False) -> None:
         _check_byte_offset(d)
     _check_sections(d)
     # The scheme's own rules come before the count, so that an index outside the table is named as such.
-    layout_buffers = d.layout.buffer_count
-    if isinstance(d.quantization, Scheme) and layout_buffers is not None:
+    if isinstance(d.quantization, Scheme):
+        # A private or unknown layout has buffers of its own too, at least one.
+        layout_buffers = 1 if d.layout.buffer_count is None else d.layout.buffer_count
         d.quantization.check(
             SchemeContext(
                 dtype=d.dtype,

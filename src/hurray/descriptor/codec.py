@@ -101,6 +101,7 @@ def decode_descriptor(
             byte_offset=byte_offset,
             version=(major, minor),
             parse_tail=parse_tail,
+            encode=encode_unchecked,
         )
     at = r.offset
     with r.inside("layout"):
@@ -160,7 +161,7 @@ def _parse_fixed(r: Reader, permissive: bool) -> tuple[int, Dtype, int, tuple[in
     if rank > MAX_RANK:
         r.fail(f"rank {rank} exceeds {MAX_RANK}", field="rank", offset=16)
     if dtype.is_private != bool(flags & EXTENSION):
-        wanted = "needs" if dtype.is_private else "takes no"
+        wanted = "needs an" if dtype.is_private else "takes no"
         r.fail(f"type tag {type_tag:#04x} {wanted} extension type section", field="flags", offset=10)
     shape = tuple(None if n == DYNAMIC else n for n in r.u64s(rank, "shape"))
     return flags, dtype, layout_tag, shape
@@ -218,7 +219,7 @@ def parse_tail(
     if flags & MEMBER:
         with r.inside("composite_member"):
             role = parse_member(r)
-    if r.remaining and version[1] == 0:
+    if r.remaining and version[1] == 0 and not permissive:
         r.fail(f"{r.remaining} bytes are left behind the last part, which version 1.0 does not allow")
     trailing = r.take(r.remaining, "appended") if r.remaining else b""
     return Descriptor(

@@ -13,6 +13,7 @@ from hurray.dtypes.table import Dtype
 from hurray.layouts._base import Layout, n_elements
 from hurray.layouts.private import UnknownLayout
 from hurray.quantization._base import Scheme, UnknownScheme
+from hurray.records import immutable
 
 if TYPE_CHECKING:
     from hurray.descriptor.sections import ExtensionType, Shard, Statistics
@@ -23,7 +24,8 @@ MIN_BUFFER_ALIGNMENT = 64
 PAGE_ALIGNMENT = 4096
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
+@dataclass(frozen=True, slots=True, repr=False)
 class BufferHandle:
     """One row of the buffer table.
 
@@ -47,6 +49,14 @@ class BufferHandle:
         )
 
 
+def _flat(data: Any) -> memoryview:
+    """Return the bytes of any other bytes-like object."""
+    view = memoryview(data)
+    if view.nbytes == 0:
+        return memoryview(b"")
+    return view if view.format == "B" and view.ndim == 1 else view.cast("B")
+
+
 def handle_for(n_bytes: int, device: Device = CPU, sync_mode: str = "producer_synced") -> BufferHandle:
     """Return the handle that our writers give a buffer, so that equal tensors give equal bytes."""
     if n_bytes == 0:
@@ -56,6 +66,7 @@ def handle_for(n_bytes: int, device: Device = CPU, sync_mode: str = "producer_sy
     return BufferHandle(n_bytes, alignment, device, sync_mode)
 
 
+@immutable
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True, repr=False)
 class Descriptor:
     """Everything that the format says about one tensor: immutable, equal by value.
@@ -89,7 +100,11 @@ class Descriptor:
         ------
         InvalidDescriptorError
             Any rule of the format is broken; the message says where.
+        TypeError
+            ``data`` is not bytes-like.
         """
+        if not isinstance(data, (bytes, bytearray)):
+            data = _flat(data)
         return _codec.decode_descriptor(data, permissive=permissive)
 
     @staticmethod

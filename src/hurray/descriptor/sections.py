@@ -8,9 +8,13 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from hurray.errors import InvalidDescriptorError
+import numpy as np
+
+from hurray.errors import BufferError, InvalidDescriptorError
 from hurray.layouts._base import as_index_tuple, as_int, set_field
+from hurray.records import immutable
 from hurray.wire.reader import Reader
 from hurray.wire.writer import Writer
 
@@ -23,7 +27,20 @@ _U32 = 2**32 - 1
 MEMBER_ROLES: tuple[str, ...] = ("correction", "base")
 
 
-@dataclass(frozen=True, slots=True)
+def _as_float(value: Any, what: str) -> float:
+    if isinstance(value, (str, bytes)) or not hasattr(value, "__float__"):
+        raise TypeError(f"{what} is a number, not {type(value).__name__}")
+    return float(value)
+
+
+def _as_bool(value: object, what: str) -> bool:
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{what} is a bool, not {type(value).__name__}")
+    return bool(value)
+
+
+@immutable
+@dataclass(frozen=True, slots=True, repr=False)
 class Shard:
     """Where a tensor sits inside a larger one.
 
@@ -52,6 +69,9 @@ class Shard:
             raise InvalidDescriptorError(
                 f"parent_shape has rank {len(self.parent_shape)}, shard_offset rank {len(self.shard_offset)}"
             )
+
+    def __repr__(self) -> str:
+        return f"Shard(parent_shape={list(self.parent_shape)}, shard_offset={list(self.shard_offset)})"
 
     def validate_against_shape(self, shape: Sequence[int | None]) -> None:
         """Check that a tensor of ``shape`` lies inside the parent.
@@ -103,6 +123,7 @@ _GROUPS: tuple[tuple[str, ...], ...] = (
 _STATS = struct.Struct("<IIQddddddBBBB4x")
 
 
+@immutable
 @dataclass(frozen=True, slots=True, eq=False)
 class Statistics:
     """Advisory facts about a tensor's values; None where unknown.
@@ -160,11 +181,11 @@ class Statistics:
         set_field(self, "nnz", None if nnz is None else as_int(nnz, "nnz"))
         floats = (sparsity_ratio, value_min, value_max, value_abs_max, value_mean, value_stddev)
         for name, value in zip(_FLOATS, floats, strict=True):
-            set_field(self, name, None if value is None else float(value))
+            set_field(self, name, None if value is None else _as_float(value, name))
         set_field(self, "nm_n", None if nm_n is None else as_int(nm_n, "nm_n", high=255))
         set_field(self, "nm_m", None if nm_m is None else as_int(nm_m, "nm_m", high=255))
-        set_field(self, "has_nan", None if has_nan is None else bool(has_nan))
-        set_field(self, "has_inf", None if has_inf is None else bool(has_inf))
+        set_field(self, "has_nan", None if has_nan is None else _as_bool(has_nan, "has_nan"))
+        set_field(self, "has_inf", None if has_inf is None else _as_bool(has_inf, "has_inf"))
         self._check()
 
     def _check(self) -> None:
@@ -192,7 +213,8 @@ class Statistics:
             self.computed_mask,
             0,
             self.nnz or 0,
-            *(getattr(self, name) or 0.0 for name in _FLOATS),
+            # Not "or": minus zero would lose its sign.
+            *(0.0 if (value := getattr(self, name)) is None else value for name in _FLOATS),
             self.nm_n or 0,
             self.nm_m or 0,
             bool(self.has_nan),
@@ -238,6 +260,7 @@ _FLOATS = ("sparsity_ratio", "value_min", "value_max", "value_abs_max", "value_m
 _FIELDS = ("nnz", *_FLOATS, "nm_n", "nm_m", "has_nan", "has_inf")
 
 
+@immutable
 @dataclass(frozen=True, slots=True)
 class ExtensionType:
     """What the elements of a private type look like.
@@ -286,14 +309,14 @@ class ExtensionType:
         if width not in (1, 2, 4) and (width < 8 or width % 8):
             raise InvalidDescriptorError(f"bit_width must be 1, 2, 4 or a multiple of 8, but is {width}")
         set_field(self, "bit_width", width)
-        set_field(self, "is_float", bool(is_float))
-        set_field(self, "is_signed", bool(is_signed))
+        set_field(self, "is_float", _as_bool(is_float, "is_float"))
+        set_field(self, "is_signed", _as_bool(is_signed, "is_signed"))
         set_field(self, "sign_bits", as_int(sign_bits, "sign_bits", high=255))
         set_field(self, "exponent_bits", as_int(exponent_bits, "exponent_bits", high=255))
         set_field(self, "mantissa_bits", as_int(mantissa_bits, "mantissa_bits", high=255))
         set_field(self, "exponent_bias", as_int(exponent_bias, "exponent_bias", high=_U32))
-        set_field(self, "has_nan", bool(has_nan))
-        set_field(self, "has_inf", bool(has_inf))
+        set_field(self, "has_nan", _as_bool(has_nan, "has_nan"))
+        set_field(self, "has_inf", _as_bool(has_inf, "has_inf"))
         if self.is_float and (self.is_signed or self.sign_bits > 1):
             raise InvalidDescriptorError("a float extension type has is_signed False and sign_bits 0 or 1")
         if not self.is_float and any(
@@ -311,9 +334,18 @@ class ExtensionType:
         """Elements in a byte for widths below 8, else 1."""
         return 8 // self.bit_width if self.bit_width < 8 else 1
 
-    def buffer_size_bytes(self, n: int) -> int:
-        """Return the bytes of ``n`` elements."""
-        return -(-as_int(n, "n") * self.bit_width // 8)
+    def buffer_size_bytes(self, element_count: int) -> int:
+        """Return the bytes of ``element_count`` elements.
+
+        Raises
+        ------
+        BufferError
+            64 bits cannot count them.
+        """
+        n_bytes = -(-as_int(element_count, "element_count") * self.bit_width // 8)
+        if n_bytes >= 2**64:
+            raise BufferError(f"{element_count} elements of {self.bit_width} bits take more bytes than 64 bits count")
+        return n_bytes
 
     @classmethod
     def parse(cls, r: Reader) -> ExtensionType:

@@ -15,6 +15,8 @@ from hurray.errors import InvalidDescriptorError
 __all__ = ["ALL_DTYPES", "BY_NAME", "PRIVATE_TAGS", "TIER_1", "Dtype"]
 
 PRIVATE_TAGS = range(0xF0, 0xFF)
+#: the one tag below the private ones that even permissive readers refuse
+_NEVER = 0x47
 
 
 class Dtype:
@@ -37,6 +39,7 @@ class Dtype:
     __slots__ = ("_align", "_bits", "_is_float", "_is_integer", "_is_signed", "_name", "_storage", "_tag", "_tier")
 
     _by_tag: ClassVar[dict[int, Dtype]] = {}
+    _unknown_by_tag: ClassVar[dict[int, Dtype]] = {}
 
     _align: int
     _bits: int
@@ -66,7 +69,7 @@ class Dtype:
         set_(self, "_is_signed", signed)
         set_(self, "_storage", np.dtype(storage))
         set_(self, "_align", align)
-        cls._by_tag[tag] = self
+        (cls._unknown_by_tag if kind == "?" else cls._by_tag)[tag] = self
         return self
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -104,12 +107,24 @@ class Dtype:
         InvalidDescriptorError
             The tag is invalid, reserved or unassigned.
         """
-        if isinstance(tag, bool) or not isinstance(tag, int):
+        if isinstance(tag, bool) or not hasattr(tag, "__index__"):
             raise TypeError(f"a dtype tag is an int, not {type(tag).__name__}")
-        found = cls._by_tag.get(tag)
+        number = tag.__index__()
+        found = cls._by_tag.get(number)
         if found is None:
-            raise InvalidDescriptorError(f"type tag {tag:#04x} is {_tag_kind(tag)}")
+            raise InvalidDescriptorError(f"type tag {number:#04x} is {_tag_kind(number)}")
         return found
+
+    @classmethod
+    def _carried(cls, tag: int) -> Dtype:
+        """Return the dtype of a tag for a permissive reader; a tag that a later version may define is ``unknown``.
+
+        Raises
+        ------
+        InvalidDescriptorError
+            The tag is never legal.
+        """
+        return cls._unknown_by_tag.get(tag) or cls.from_tag(tag)
 
     @classmethod
     def from_numpy(cls, dtype: object) -> Dtype:
@@ -141,7 +156,7 @@ class Dtype:
 
     @property
     def bit_width(self) -> int:
-        """Bits of one element; 0 for a private type, whose width its extension section tells."""
+        """Bits of one element; 0 for an unknown type, and for a private one, whose extension section tells."""
         return self._bits
 
     @property
@@ -185,6 +200,11 @@ class Dtype:
         return self._tag in PRIVATE_TAGS
 
     @property
+    def is_opaque(self) -> bool:
+        """True for private and unknown types, whose elements are carried and never interpreted."""
+        return self._bits == 0
+
+    @property
     def storage(self) -> np.dtype[np.generic]:
         """NumPy dtype of an array of this type's codes: little-endian, one item an element."""
         return self._storage
@@ -205,11 +225,13 @@ class Dtype:
 
     def __repr__(self) -> str:
         if self.is_private:
-            return f"hurray.Dtype.from_tag({self._tag:#04X})".replace("0X", "0x")
+            return f"hurray.Dtype.from_tag(0x{self._tag:02X})"
+        if self.is_opaque:
+            return f"<unknown hurray.Dtype 0x{self._tag:02X}>"
         return f"hurray.{self._name}" if self._tier == 1 else f"hurray.dtype.{self._name}"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Dtype.from_tag, (self._tag,)
+        return Dtype._carried, (self._tag,)
 
     def __copy__(self) -> Dtype:
         return self
@@ -223,10 +245,10 @@ def _tag_kind(tag: int) -> str:
         return "permanently invalid"
     if not 0 <= tag <= 0xFF:
         return "not a byte"
-    return "reserved" if tag >= 0x80 or tag == 0x47 else "unassigned"
+    return "reserved" if tag >= 0x80 or tag == _NEVER else "unassigned"
 
 
-# name, tag, tier, bits, kind (f float, i integer, b bool, x private), signed, storage, alignment
+# name, tag, tier, bits, kind (f float, i integer, b bool, x private, ? unknown), signed, storage, alignment
 _ROWS: tuple[tuple[str, int, int, int, str, bool, str, int], ...] = (
     ("float16", 0x01, 1, 16, "f", True, "<f2", 2),
     ("bfloat16", 0x02, 1, 16, "f", True, "<u2", 2),
@@ -263,6 +285,8 @@ BY_NAME: dict[str, Dtype] = {d.name: d for d in ALL_DTYPES}
 
 for _tag in PRIVATE_TAGS:
     Dtype._make("extension", _tag, 2, 0, "x", False, "u1", 1)
+for _tag in sorted(set(range(0x01, 0xF0)) - Dtype._by_tag.keys() - {_NEVER}):
+    Dtype._make("unknown", _tag, 0, 0, "?", False, "u1", 1)
 
 # match.py needs the table, so it is imported last; the two names serve Dtype.numpy and Dtype.from_numpy.
 from hurray.dtypes.match import from_numpy_dtype as _from_numpy_dtype  # noqa: E402

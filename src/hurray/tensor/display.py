@@ -5,8 +5,6 @@ Dense tensors show their values elided like NumPy's; only the elements that are 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +17,7 @@ from hurray.tensor.accessors import ACCESSORS
 if TYPE_CHECKING:
     from hurray.tensor.tensor import Tensor
 
-__all__ = ["get_print_options", "print_options", "set_print_options", "tensor_repr", "tensor_str"]
+__all__ = ["PrintOptionsCtx", "get_print_options", "print_options", "set_print_options", "tensor_repr", "tensor_str"]
 
 _SPARSE_DISPLAY: ContextVar[str] = ContextVar("hurray_sparse_display", default="metadata")
 _CHOICES = ("metadata", "content")
@@ -46,21 +44,49 @@ def set_print_options(*, sparse_display: str | None = None) -> None:
     sparse_display : str, optional
         ``metadata`` (default) or ``content``: whether ``repr`` of a sparse tensor shows its component arrays.
     """
-    if sparse_display is not None:
-        if sparse_display not in _CHOICES:
-            raise ValueError(f"sparse_display is 'metadata' or 'content', not {sparse_display!r}")
-        _SPARSE_DISPLAY.set(sparse_display)
+    chosen = _checked(sparse_display)
+    if chosen is not None:
+        _SPARSE_DISPLAY.set(chosen)
 
 
-@contextmanager
-def print_options(*, sparse_display: str | None = None) -> Iterator[None]:
-    """Set print options for the duration of a ``with`` block."""
-    before = _SPARSE_DISPLAY.get()
-    set_print_options(sparse_display=sparse_display)
-    try:
-        yield
-    finally:
-        _SPARSE_DISPLAY.set(before)
+def _checked(sparse_display: str | None) -> str | None:
+    if sparse_display is not None and sparse_display not in _CHOICES:
+        raise ValueError(f"sparse_display is 'metadata' or 'content', not {sparse_display!r}")
+    return sparse_display
+
+
+class PrintOptionsCtx:
+    """Print options for the duration of a ``with`` block; what :func:`print_options` returns.
+
+    One object may be entered again, also inside itself.
+    """
+
+    __slots__ = ("_before", "_sparse_display")
+
+    def __init__(self, *, sparse_display: str | None = None) -> None:
+        self._sparse_display = _checked(sparse_display)
+        self._before: list[str] = []
+
+    def __enter__(self) -> None:
+        self._before.append(_SPARSE_DISPLAY.get())
+        set_print_options(sparse_display=self._sparse_display)
+
+    def __exit__(self, *exc_info: object) -> None:
+        _SPARSE_DISPLAY.set(self._before.pop())
+
+
+def print_options(*, sparse_display: str | None = None) -> PrintOptionsCtx:
+    """Set print options for the duration of a ``with`` block.
+
+    Examples
+    --------
+    >>> import hurray
+    >>> with hurray.print_options(sparse_display="content"):
+    ...     hurray.eye(2).to_layout("coo")
+    hurray.Tensor(layout='coo', shape=(2, 2), nnz=2, dtype=float64, indices=[[0 0]
+     [1 1]], values=[1. 1.])
+    """
+    return PrintOptionsCtx(sparse_display=sparse_display)
 
 
 def _edges(n: int) -> Any:

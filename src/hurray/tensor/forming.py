@@ -5,6 +5,7 @@ Format: README, three moments of checking (the second); layouts, least sizes; qu
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hurray.descriptor.model import Descriptor
-from hurray.errors import BufferError, InvalidDescriptorError
+from hurray.errors import BufferError, BufferTypeError, InvalidDescriptorError
 from hurray.quantization._base import Scheme
 
 __all__ = ["as_bytes_view", "check_sizes", "is_plain", "read_only"]
@@ -39,21 +40,20 @@ def as_bytes_view(buffer: Any, what: str) -> Bytes:
 
     Raises
     ------
-    TypeError
-        The object has no buffer.
     BufferError
-        Its memory is not contiguous.
+        The object has no memory to share (a TypeError as well), or its memory is not contiguous.
     """
     if isinstance(buffer, np.ndarray):
         if buffer.dtype.hasobject:
-            raise TypeError(f"{what}: an array of Python objects ({buffer.dtype}) has no bytes to store")
+            raise BufferTypeError(f"{what}: an array of Python objects ({buffer.dtype}) has no bytes to store")
         if not buffer.flags.c_contiguous:
             raise BufferError(f"{what}: the array is not C-contiguous; use hurray.from_numpy, or copy it first")
-        return read_only(buffer)
+        return read_only(np.asarray(buffer))
     try:
         view = memoryview(buffer)
-    except TypeError:
-        raise TypeError(f"{what}: a bytes-like object or array is needed, not {type(buffer).__name__}") from None
+    except (TypeError, ValueError, builtins.BufferError) as error:
+        kind = type(buffer).__name__
+        raise BufferTypeError(f"{what}: a bytes-like object or array is needed, not {kind} ({error})") from None
     if not view.c_contiguous:
         raise BufferError(f"{what}: the memory is not C-contiguous")
     if view.nbytes == 0:

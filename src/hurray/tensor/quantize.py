@@ -24,7 +24,7 @@ from hurray.quantization._base import Scheme
 from hurray.tensor.build import asarray
 from hurray.tensor.relayout import dequantize_values
 from hurray.tensor.tensor import Tensor
-from hurray.tensor.values import check_content, dense_shape, payload_of, stored_codes
+from hurray.tensor.values import check_content, dense_shape, payload_of, refuse_absurd, stored_codes
 
 __all__ = ["QuantizationError", "quantization_error", "quantize"]
 
@@ -94,6 +94,7 @@ def numbers_of(t: Tensor, sequence_lengths: Sequence[int] | None = None) -> NDAr
     """Return the real values of a tensor, dequantized where it is quantized."""
     if t.quantization is not None:
         return dequantize_values(t, None, None, sequence_lengths)
+    refuse_absurd(t, dense_shape(t))
     wide = np.float64 if t.dtype.name == "float128" else None
     return t.to_numpy(dtype=wide, sequence_lengths=sequence_lengths)
 
@@ -142,7 +143,9 @@ def _quantize_sparse(t: Tensor, how: Recipe, workers: int | None) -> Tensor:
     """Quantize stored values; unstored ones are zero under every scheme, so they take no part but in block ranges."""
     layout: Any = t.layout
     payload = payload_of(t)
-    check_content(t, payload)
+    # A permissive reader's tensor too: what is made here has to be whole, and its coordinates index arrays.
+    if not t._checked:
+        layout.validate(payload)
     n_own = layout.buffer_count
     bits = how.dtype.bit_width
     if how.scheme.name == "per_tensor_affine":
@@ -211,17 +214,23 @@ def quantization_error(x: Any, q: Tensor, *, sequence_lengths: Sequence[int] | N
     t = x if isinstance(x, Tensor) else asarray(x)
     if t.shape != q.shape:
         raise InvalidDescriptorError(f"shapes differ: {t.shape} before, {q.shape} after quantizing")
+    if t.dtype.is_complex:
+        raise UnsupportedError(f"{t.dtype} cannot be quantized: only real numbers can")
     before = numbers_of(t, sequence_lengths).reshape(-1)
     after = dequantize_values(q, None, None, sequence_lengths).reshape(-1)
     worst = noise = signal = 0.0
     block = 1 << 16
-    for at in range(0, before.size, block):
-        exact = before[at : at + block].astype(np.float64)
-        error = exact - after[at : at + block]
-        worst = max(worst, float(np.abs(error).max()))
-        noise += float(np.dot(error, error))
-        signal += float(np.dot(exact, exact))
+    # NaN and infinities give NaN and infinite errors, of which NumPy need not warn.
+    with np.errstate(all="ignore"):
+        for at in range(0, before.size, block):
+            exact = before[at : at + block].astype(np.float64)
+            error = exact - after[at : at + block]
+            largest = float(np.abs(error).max())
+            worst = largest if largest > worst or math.isnan(largest) else worst
+            noise += float(np.dot(error, error))
+            signal += float(np.dot(exact, exact))
     rms = math.sqrt(noise / before.size) if before.size else 0.0
     if noise == 0:
         return QuantizationError(worst, rms, math.inf)
-    return QuantizationError(worst, rms, 10 * math.log10(signal / noise) if signal else -math.inf)
+    # The quotient of a small and a large number may vanish, the difference of their logarithms does not.
+    return QuantizationError(worst, rms, 10 * (math.log10(signal) - math.log10(noise)) if signal else -math.inf)

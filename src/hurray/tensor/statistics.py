@@ -6,6 +6,7 @@ Format: descriptor, statistics.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -18,7 +19,7 @@ from hurray.layouts._base import n_elements
 from hurray.tensor.quantize import numbers_of
 from hurray.tensor.relayout import dequantize_values
 from hurray.tensor.tensor import Tensor
-from hurray.tensor.values import dense_shape, read_region
+from hurray.tensor.values import dense_shape, read_region, refuse_absurd
 
 __all__ = ["compute_statistics"]
 
@@ -56,6 +57,7 @@ def compute_statistics(
         raise UnsupportedError(f"{t!r} is opaque: its values cannot be read")
     shape = dense_shape(t)
     total = n_elements(shape)
+    refuse_absurd(t, shape)
     sums = _Sums()
     found = dict.fromkeys(_PATTERNS, pattern and bool(shape))
     for slab in _slabs(t, shape, sequence_lengths):
@@ -72,11 +74,19 @@ def compute_statistics(
     return Statistics(**known)
 
 
+#: values up to these magnitudes are multiplied by 2 to these powers, so that no square overflows or vanishes
+_SCALES = ((1e-130, 600), (1e150, 0), (math.inf, -600))
+
+
 class _Sums:
-    """Running counts, extremes and moments; slabs are merged by Chan's formula."""
+    """Running counts, extremes and moments; slabs are merged by Chan's formula.
+
+    Mean and spread are those of the values times ``2**power``, where the power suits the largest value so far.
+    """
 
     def __init__(self) -> None:
         self.nnz = 0
+        self.power = _SCALES[0][1]
         self.count = 0
         self.mean = 0.0
         self.spread = 0.0
@@ -94,25 +104,42 @@ class _Sums:
             self.has_nan |= bool(np.isnan(slab).any())
             self.has_inf |= bool(np.isinf(slab).any())
             return
-        values = slab.astype(np.float64, copy=False).reshape(-1)
-        if not values.size:
-            return
-        low, high = float(np.fmin.reduce(values)), float(np.fmax.reduce(values))
-        total = float(values.sum())
-        self.has_nan |= bool(np.isnan(values).any())
-        self.has_inf |= math.isinf(low) or math.isinf(high)
-        if not math.isnan(low):
-            self.has_values = True
-            self.low, self.high = min(self.low, low), max(self.high, high)
-        with np.errstate(invalid="ignore", over="ignore"):
-            mean = total / values.size
-            apart = values - mean
+        # Widening a signalling NaN, and sums with infinities, raise flags that mean nothing here.
+        with np.errstate(all="ignore"):
+            values = slab.astype(np.float64, copy=False).reshape(-1)
+            if not values.size:
+                return
+            low, high = float(np.fmin.reduce(values)), float(np.fmax.reduce(values))
+            self.has_nan |= bool(np.isnan(values).any())
+            self.has_inf |= math.isinf(low) or math.isinf(high)
+            if not math.isnan(low):
+                self.has_values = True
+                self.low, self.high = min(self.low, low), max(self.high, high)
+                self._rescale()
+            scaled = np.ldexp(values, self.power) if self.power else values
+            mean = float(scaled.sum()) / scaled.size
+            apart = scaled - mean
             spread = float(np.dot(apart, apart))
         count = self.count + values.size
         delta = mean - self.mean
         self.mean += delta * values.size / count
         self.spread += spread + delta * delta * self.count * values.size / count
         self.count = count
+
+    def _rescale(self) -> None:
+        largest = max(abs(self.low), abs(self.high))
+        power = next(power for bound, power in _SCALES if largest <= bound)
+        if power != self.power:
+            step = power - self.power
+            self.mean = math.ldexp(self.mean, step)
+            self.spread = math.ldexp(self.spread, 2 * step)
+            self.power = power
+
+    def _unscaled(self, number: float) -> float:
+        try:
+            return math.ldexp(number, -self.power)
+        except OverflowError:  # the last bit was rounded up, beyond the largest float
+            return math.copysign(sys.float_info.max, number)
 
     def moments(self) -> dict[str, float]:
         if self.is_complex or not self.has_values:
@@ -123,8 +150,9 @@ class _Sums:
             "value_abs_max": max(abs(self.low), abs(self.high)),
         }
         finite = not (self.has_nan or self.has_inf)
-        known["value_mean"] = self.mean if finite else math.nan
-        known["value_stddev"] = math.sqrt(self.spread / self.count) if finite else math.nan
+        known["value_mean"] = self._unscaled(self.mean) if finite else math.nan
+        deviation = math.sqrt(self.spread / self.count) if finite else math.nan
+        known["value_stddev"] = self._unscaled(deviation)
         return known
 
 

@@ -37,6 +37,7 @@ __all__ = [
     "params_of",
     "payload_of",
     "read_key",
+    "refuse_absurd",
     "read_region",
     "strided_view",
     "to_numpy",
@@ -61,7 +62,7 @@ def payload_of(t: Tensor, sequence_lengths: Sequence[int] | None = None) -> Payl
     d = t.descriptor
     bits = d.element_bits
     if not bits:
-        raise UnsupportedError(f"dtype {d.dtype!r} is unknown to this library: its elements are carried, not interpreted")
+        raise UnsupportedError(f"{d.dtype!r} is unknown to this library: its elements are carried, not interpreted")
     storage = d.dtype.storage
     if d.dtype.is_private and bits >= 8:
         storage = np.dtype((np.void, bits // 8))
@@ -107,26 +108,38 @@ def _refuse_quantized(t: Tensor) -> None:
         )
 
 
-def _refuse_absurd(t: Tensor, shape: tuple[int, ...]) -> None:
-    """Refuse a dense result that no machine should try, before anything is allocated."""
-    n_bytes = n_elements(shape) * max(1, t.dtype.storage.itemsize)
-    if n_bytes > DEFAULT_LIMITS.max_dense_bytes:
+def refuse_absurd(t: Tensor, shape: tuple[int, ...]) -> None:
+    """Refuse to work through a dense array that no machine should try, before anything is allocated.
+
+    What sparse layouts leave out, and zero or overlapping strides repeat, costs a hostile descriptor nothing; elements
+    that are really there may be as many as they are.
+    """
+    count = n_elements(shape)
+    n_bytes = count * max(1, t.dtype.storage.itemsize)
+    if n_bytes > DEFAULT_LIMITS.max_dense_bytes and count * t.descriptor.element_bits > t.nbytes * 8:
         raise UnsupportedError(
             f"a dense array of shape {shape} takes {n_bytes} bytes, more than the limit of "
             f"{DEFAULT_LIMITS.max_dense_bytes}; read a region of the {t.layout.name} tensor instead"
         )
 
 
-def codes_of(t: Tensor, payload: Payload, region: Region | None = None) -> tuple[Codes, bool]:
-    """Return the codes of a region (None: all) and whether they share the tensor's memory."""
+def codes_of(
+    t: Tensor, payload: Payload, region: Region | None = None, *, lazy: bool = False
+) -> tuple[Codes, bool]:
+    """Return the codes of a region (None: all) and whether they share the tensor's memory.
+
+    ``lazy`` says that a view will not be worked through: only then may it stand for more elements than memory holds.
+    """
     _refuse_opaque(t)
     check_content(t, payload)
+    shape = payload.shape if region is None else region_shape(region)
     view = t.layout.view(payload)
     if view is not None:
-        codes = view if region is None else index_view(view, region)
-        return codes, region is None or all(isinstance(axis, range) for axis in region)
-    shape = payload.shape if region is None else region_shape(region)
-    _refuse_absurd(t, shape)
+        shared = region is None or all(isinstance(axis, range) for axis in region)
+        if not (lazy and shared):
+            refuse_absurd(t, shape)
+        return view if region is None else index_view(view, region), shared
+    refuse_absurd(t, shape)
     try:
         codes = t.layout.read_all(payload) if region is None else t.layout.read(payload, region)
     except MemoryError:
@@ -139,6 +152,7 @@ def check_codes(t: Tensor, codes: Codes) -> None:
     reserved = _CODE_CHECKS.get(t.dtype.tag)
     if reserved is None:
         return
+    refuse_absurd(t, codes.shape)
     bad = np.isin(codes, reserved)
     if bad.any():
         at = tuple(int(k) for k in np.argwhere(bad)[0])
@@ -190,7 +204,7 @@ def to_numpy(
         raise CopyRequiredError(f"{t.dtype} elements must be unpacked or converted, which needs a copy")
     if copy is False and t.layout.kind != "dense":
         raise CopyRequiredError(f"layout {t.layout.name!r} must be made dense, which needs a copy")
-    codes, shared = codes_of(t, payload_of(t, sequence_lengths))
+    codes, shared = codes_of(t, payload_of(t, sequence_lengths), lazy=not copy and wanted is None)
     if copy is False and not shared:
         raise CopyRequiredError(f"layout {t.layout.name!r} must be put in order, which needs a copy")
     values = as_values(t, codes, filled=t.layout.is_sparse)
@@ -198,7 +212,10 @@ def to_numpy(
     if wanted is not None and wanted != values.dtype:
         if copy is False:
             raise CopyRequiredError(f"converting {t.dtype} to {wanted} needs a copy")
-        return values.astype(wanted)
+        refuse_absurd(t, values.shape)
+        # Widening a signalling NaN raises a flag that means nothing; a NaN that becomes an integer does.
+        with np.errstate(invalid="ignore" if wanted.kind in "fc" else None):
+            return values.astype(wanted)
     return values.copy() if shared and copy else values
 
 
@@ -207,7 +224,7 @@ def read_region(
 ) -> Array:
     """Return the values of a region as a dense array, written into ``out`` where it is given."""
     _refuse_quantized(t)
-    codes, _ = codes_of(t, payload_of(t, sequence_lengths), region)
+    codes, _ = codes_of(t, payload_of(t, sequence_lengths), region, lazy=out is None)
     values = as_values(t, codes, filled=t.layout.is_sparse)
     if out is None:
         return values
@@ -249,7 +266,12 @@ def _as_coords(coords: Any, shape: tuple[int, ...]) -> NDArray[np.int64]:
         low, high = int(column.min()), int(column.max())
         if low < -n or high >= n:
             raise IndexError(f"index {low if low < -n else high} is out of bounds for axis {k} with size {n}")
-        result[:, k] = np.where(column < 0, column + n, column) if low < 0 else column
+        if high >= 2**63 or (low < 0 and n >= 2**63):
+            raise UnsupportedError(f"axis {k} with size {n} has indices beyond what NumPy can count")
+        if low < 0:
+            column = column.astype(np.int64)
+            column[column < 0] += n
+        result[:, k] = column
     return result
 
 
@@ -267,6 +289,8 @@ def lookup(t: Tensor, coords: Any) -> Array:
 def lookup_codes(t: Tensor, payload: Payload, coords: NDArray[np.int64]) -> Codes:
     """Return the codes at in-bounds coordinates."""
     layout = t.layout
+    if not len(coords):
+        return np.empty(0, payload.storage)
     if isinstance(layout, SparseLayout):
         positions = layout.lookup(payload, coords)
         codes: Codes = np.zeros(len(coords), payload.storage)
@@ -300,6 +324,8 @@ def nonzeros(t: Tensor, order: str) -> tuple[NDArray[np.int64], Array]:
     payload = payload_of(t)
     check_content(t, payload)
     coords, codes = stored_codes(t, payload)
+    if max(payload.shape, default=0) > 2**63 and len(coords) and int(coords.min()) < 0:
+        raise UnsupportedError(f"a coordinate of shape {payload.shape} is beyond what int64 counts")
     if order == "logical" and t.layout.is_sparse and len(coords) > 1:
         rank = ordering.sort_order(coords.view(np.uint64), payload.shape)
         if rank is not None:
@@ -312,6 +338,7 @@ def stored_codes(t: Tensor, payload: Payload) -> tuple[NDArray[np.int64], Codes]
     if isinstance(t.layout, SparseLayout):
         return t.layout.stored(payload)
     codes, _ = codes_of(t, payload)
+    check_codes(t, codes)
     where = np.nonzero(code_is_nonzero(codes)) if codes.ndim else ()
     if not codes.ndim:
         keep = bool(code_is_nonzero(codes[None])[0])
