@@ -154,17 +154,17 @@ class StreamWriter:
             raise as_file_error(error, "writing") from error
         self._broken = False
 
-    async def write_composite(self, c: Composite) -> None:
+    async def write_composite(self, composite: Composite) -> None:
         """Write a composite: its head, then its members.
 
         Raises
         ------
         TypeError
-            ``c`` is no Composite.
+            ``composite`` is no Composite.
         """
-        if not isinstance(c, Composite):
-            raise TypeError(f"expected a hurray.Composite, got {type(c).__name__}")
-        await self.write(c)
+        if not isinstance(composite, Composite):
+            raise TypeError(f"expected a hurray.Composite, got {type(composite).__name__}")
+        await self.write(composite)
 
     async def finish(self) -> None:
         """Hand over what is left; doing it again does nothing.

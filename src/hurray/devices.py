@@ -5,7 +5,9 @@ Format: types, devices; types, device to DLPack.
 
 from __future__ import annotations
 
-from hurray.errors import InvalidDescriptorError, UnsupportedError
+from collections.abc import Callable
+
+from hurray.errors import ArgumentTypeError, InvalidDescriptorError, UnsupportedError
 
 __all__ = [
     "CPU",
@@ -17,6 +19,8 @@ __all__ = [
 ]
 
 _PRIVATE = range(0xF0, 0xFF)
+#: DLPack and the native protocol carry ordinals as i32
+_MAX_ID = 2**31 - 1
 
 MEMORY_CLASS_TAGS: dict[str, int] = {"standard": 0, "host_pinned": 1, "unified": 2, "peer": 3}
 _CLASS_NAMES = {tag: name for name, tag in MEMORY_CLASS_TAGS.items()}
@@ -66,16 +70,19 @@ class Device:
     ----------
     kind : str or int
         ``cpu``, ``cuda``, ``rocm``, ``metal``, ``vulkan``, ``webgpu``, ``hexagon``, ``level_zero`` or ``opencl``; or a
+        wire tag, which is how private ones (0xF0-0xFE) are given.
+    device_id : int, optional
+        Ordinal among devices of the kind, 0 by default.  It lives in memory only; the wire format has no place for it.
+    memory_class : str or int, optional
+        ``standard`` (the default), ``host_pinned``, ``unified`` or ``peer``, or a wire tag; private devices also take a
         private tag 0xF0-0xFE.
-    device_id : int
-        Ordinal among devices of the kind.  It lives in memory only; the wire format has no place for it.
-    memory_class : str or int
-        ``standard``, ``host_pinned``, ``unified`` or ``peer``; private devices also take a tag 0xF0-0xFE.
 
     Raises
     ------
     InvalidDescriptorError
-        The kind, the class or their pair is not one that the format allows.
+        The kind, the class or their pair is not one that the format allows; the ordinal is negative or too large.
+    TypeError
+        An argument is of a wrong type.
 
     Examples
     --------
@@ -92,15 +99,17 @@ class Device:
     _id: int
     _class_tag: int
 
-    def __init__(self, kind: str | int, device_id: int = 0, memory_class: str | int = "standard") -> None:
-        tag = _device_tag(kind)
-        class_tag = _memory_class_tag(memory_class)
+    def __init__(
+        self, kind: str | int, device_id: int | None = None, memory_class: str | int | None = None
+    ) -> None:
+        tag = _tag_of(kind, "device kind", DEVICE_TAGS, _check_device_tag)
+        class_tag = 0
+        if memory_class is not None:
+            class_tag = _tag_of(memory_class, "memory class", MEMORY_CLASS_TAGS, _check_memory_class_tag)
         _check_pair(tag, class_tag)
-        if isinstance(device_id, bool) or not isinstance(device_id, int) or device_id < 0:
-            raise InvalidDescriptorError(f"device_id must be a non-negative int, not {device_id!r}")
         object.__setattr__(self, "_tag", tag)
         object.__setattr__(self, "_class_tag", class_tag)
-        object.__setattr__(self, "_id", device_id)
+        object.__setattr__(self, "_id", 0 if device_id is None else _ordinal(device_id))
 
     @classmethod
     def from_tags(cls, tag: int, memory_class_tag: int) -> Device:
@@ -114,19 +123,15 @@ class Device:
         found = _INTERNED.get((tag, memory_class_tag))
         if found is not None:
             return found
-        if tag not in _KIND_NAMES and tag not in _PRIVATE:
-            raise InvalidDescriptorError(f"device tag {tag:#04x} is {'invalid' if tag == 0xFF else 'reserved'}")
-        if memory_class_tag not in _CLASS_NAMES and memory_class_tag not in _PRIVATE:
-            kind = "invalid" if memory_class_tag == 0xFF else "reserved"
-            raise InvalidDescriptorError(f"memory class tag {memory_class_tag:#04x} is {kind}")
-        device = cls(
-            _KIND_NAMES.get(tag, tag), 0, _CLASS_NAMES.get(memory_class_tag, memory_class_tag)
-        )
+        device = cls(tag, 0, memory_class_tag)
         _INTERNED[tag, memory_class_tag] = device
         return device
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"Device is immutable: cannot set {name!r}")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"Device is immutable: cannot delete {name!r}")
 
     @property
     def kind(self) -> str:
@@ -166,10 +171,6 @@ class Device:
     def __hash__(self) -> int:
         return hash((self._tag, self._id, self._class_tag))
 
-    def __str__(self) -> str:
-        name = self.kind if not self.is_private else f"private:{self._tag:#04x}"
-        return f"{name}:{self._id}" if self._id else name
-
     def __repr__(self) -> str:
         kind = f"{self.kind!r} (0x{self._tag:02X})" if self.is_private else repr(self.kind)
         named = self._class_tag in _CLASS_NAMES
@@ -177,34 +178,49 @@ class Device:
         return f"hurray.Device(kind={kind}, device_id={self._id}, memory_class={memory_class})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        kind = _KIND_NAMES.get(self._tag, self._tag)
-        return Device, (kind, self._id, _CLASS_NAMES.get(self._class_tag, self._class_tag))
+        return Device, (self._tag, self._id, self._class_tag)
+
+    def with_id(self, device_id: int) -> Device:
+        """Return the device of the same kind and memory class with another ordinal."""
+        return self if device_id == self._id else Device(self._tag, device_id, self._class_tag)
 
 
-def _device_tag(kind: str | int) -> int:
-    if isinstance(kind, str):
-        if kind not in DEVICE_TAGS:
-            raise InvalidDescriptorError(f"unknown device kind {kind!r}; known: {', '.join(DEVICE_TAGS)}")
-        return DEVICE_TAGS[kind]
-    if isinstance(kind, bool) or not isinstance(kind, int):
-        raise TypeError(f"a device kind is a name or a private tag, not {type(kind).__name__}")
-    if kind not in _PRIVATE:
-        raise InvalidDescriptorError(f"a private device tag lies in 0xF0-0xFE, not {kind:#04x}")
-    return kind
+def _tag_of(given: str | int, what: str, names: dict[str, int], check: Callable[[int], None]) -> int:
+    """Return the wire tag that an argument names."""
+    if isinstance(given, str):
+        if given not in names:
+            raise InvalidDescriptorError(f"unknown {what} {given!r}; known: {', '.join(names)}")
+        return names[given]
+    if isinstance(given, bool) or not hasattr(given, "__index__"):
+        raise ArgumentTypeError(f"a {what} is a name or a wire tag, not {type(given).__name__}")
+    tag = int(given.__index__())
+    check(tag)
+    return tag
 
 
-def _memory_class_tag(memory_class: str | int) -> int:
-    if isinstance(memory_class, str):
-        if memory_class not in MEMORY_CLASS_TAGS:
-            raise InvalidDescriptorError(
-                f"unknown memory class {memory_class!r}; known: {', '.join(MEMORY_CLASS_TAGS)}"
-            )
-        return MEMORY_CLASS_TAGS[memory_class]
-    if isinstance(memory_class, bool) or not isinstance(memory_class, int):
-        raise TypeError(f"a memory class is a name or a private tag, not {type(memory_class).__name__}")
-    if memory_class not in _PRIVATE:
-        raise InvalidDescriptorError(f"a private memory class tag lies in 0xF0-0xFE, not {memory_class:#04x}")
-    return memory_class
+def _check_device_tag(tag: int) -> None:
+    if tag not in _KIND_NAMES and tag not in _PRIVATE:
+        raise InvalidDescriptorError(f"device tag {tag:#04x} is {_tag_state(tag)}")
+
+
+def _check_memory_class_tag(tag: int) -> None:
+    if tag not in _CLASS_NAMES and tag not in _PRIVATE:
+        raise InvalidDescriptorError(f"memory class tag {tag:#04x} is {_tag_state(tag)}")
+
+
+def _tag_state(tag: int) -> str:
+    if not 0 <= tag <= 0xFF:
+        return "not a byte"
+    return "invalid" if tag == 0xFF else "reserved"
+
+
+def _ordinal(device_id: int) -> int:
+    if isinstance(device_id, bool) or not hasattr(device_id, "__index__"):
+        raise ArgumentTypeError(f"device_id is an int, not {type(device_id).__name__}")
+    number = int(device_id.__index__())
+    if not 0 <= number <= _MAX_ID:
+        raise InvalidDescriptorError(f"device_id must lie in 0..{_MAX_ID}, but is {number}")
+    return number
 
 
 def _check_pair(tag: int, class_tag: int) -> None:

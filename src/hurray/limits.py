@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hurray.records import immutable
+
 __all__ = ["DEFAULT_LIMITS", "MAX_COMPOSITE_DEPTH", "MAX_RANK", "MAX_TILED_LEVELS", "Limits"]
 
 #: Bounds that the format itself fixes.
@@ -12,6 +14,7 @@ MAX_TILED_LEVELS = 8
 MAX_COMPOSITE_DEPTH = 8
 
 
+@immutable
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """Bounds that a reader applies before it allocates or descends.

@@ -1,7 +1,7 @@
 """What all immutable records of the library share: assignment and deletion are refused, for every name.
 
-A frozen dataclass with slots refuses its own fields only: for any other name its generated method calls ``super()`` with
-the class as it was before the slots were made, which ends in a TypeError that speaks of something else.
+A frozen dataclass with slots refuses its own fields only: for any other name its generated method calls ``super()``
+with the class as it was before the slots were made, which ends in a TypeError that speaks of something else.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ _T = TypeVar("_T", bound=type)
 
 def immutable(cls: _T) -> _T:
     """Make a class refuse assignment and deletion of any attribute with an AttributeError that names both."""
-    cls.__setattr__ = _refuse_set
-    cls.__delattr__ = _refuse_delete
+    for name, refuse in (("__setattr__", _refuse_set), ("__delattr__", _refuse_delete)):
+        setattr(cls, name, refuse)
     return cls
 
 

@@ -21,6 +21,7 @@ from hurray.layouts.private import PrivateExtensionLayout, UnknownLayout
 from hurray.layouts.row_major import ColMajorLayout, RowMajorLayout
 from hurray.layouts.strided import StridedLayout
 from hurray.layouts.tiled import TiledLayout
+from hurray.records import immutable
 
 __all__ = [
     "LAYOUTS",
@@ -67,6 +68,8 @@ LAYOUTS: dict[int, type[Layout]] = {
     0x40: HilbertLayout,
 }
 LAYOUTS_BY_NAME: dict[str, type[Layout]] = {cls.name: cls for cls in LAYOUTS.values()}
+for _cls in (*LAYOUTS.values(), PrivateExtensionLayout, UnknownLayout):
+    immutable(_cls)
 UnknownLayout.named.update({tag: (cls.name, cls.__name__) for tag, cls in LAYOUTS.items()})
 
 
@@ -95,10 +98,11 @@ def layout_tag_kind(tag: int) -> str:
 
     Format: layouts.
     """
-    if isinstance(tag, bool) or not isinstance(tag, int):
+    if isinstance(tag, bool) or not hasattr(tag, "__index__"):
         raise TypeError(f"a layout tag is an int, not {type(tag).__name__}")
-    if not 0 <= tag <= 0xFF or tag in (0x00, 0xFF):
+    number = tag.__index__()
+    if not 0 < number < 0xFF:
         return "invalid"
-    if tag in LAYOUTS:
+    if number in LAYOUTS:
         return "named"
-    return "private" if tag >= 0xF0 else "reserved"
+    return "private" if number >= 0xF0 else "reserved"

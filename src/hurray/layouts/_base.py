@@ -132,7 +132,8 @@ class Payload:
         if self.bits < 8:
             return bit_kernels.take(data[base:], self.bits, offsets)
         codes: Codes = np.ndarray((self.capacity(buffer),), self.storage, data, base)
-        return codes.take(offsets)
+        # take() is the faster way, but it first copies the whole of an unaligned array.
+        return codes.take(offsets) if codes.flags.aligned else codes[offsets]
 
     def index(self, buffer: int, n_entries: int, *, start: int = 0, index_bits: int = 64) -> NDArray[Any]:
         """Return ``n_entries`` index entries of a buffer as a 1-D unsigned view."""
@@ -145,7 +146,9 @@ class Payload:
             )
         if n_entries == 0:
             return np.empty(0, f"<u{width}")
-        return np.ndarray((n_entries,), f"<u{width}", data, start * width)
+        entries: NDArray[Any] = np.ndarray((n_entries,), f"<u{width}", data, start * width)
+        # One copy here, because many steps of NumPy would copy all of an unaligned array again and again.
+        return entries if entries.flags.aligned else entries.copy()
 
     def rebased(self, low: int) -> tuple[Payload, int]:
         """Return the payload seen from far enough before the byte offset that no offset from ``low`` on is negative.
@@ -218,6 +221,23 @@ def as_int(value: Any, what: str, *, low: int = 0, high: int = _U64_MAX) -> int:
     if not low <= number <= high:
         raise InvalidDescriptorError(f"{what} must lie in {low}..{high}, but is {number}")
     return number
+
+
+def check_shape(shape: Shape) -> None:
+    """Refuse what is no shape: a sequence of dimensions, each a non-negative int below 2**64 - 1 or None (dynamic).
+
+    Raises
+    ------
+    TypeError
+        Not a sequence of ints.
+    InvalidDescriptorError
+        A dimension is out of range.
+    """
+    if isinstance(shape, (str, bytes)) or not hasattr(shape, "__len__"):
+        raise TypeError(f"shape is a sequence of ints, not {type(shape).__name__}")
+    for k, n in enumerate(shape):
+        if n is not None and not (type(n) is int and 0 <= n < _U64_MAX):
+            as_int(n, f"shape[{k}]", high=_U64_MAX - 1)
 
 
 def n_elements(shape: Shape) -> int:
@@ -302,12 +322,15 @@ class Layout:
         InvalidDescriptorError
             The layout cannot describe the shape.
         """
+        check_shape(shape)
         rank = len(shape)
         if not self.min_rank <= rank <= self.max_rank:
             if self.min_rank == self.max_rank:
                 wanted = f"rank {self.min_rank}"
-            else:
+            elif rank < self.min_rank:
                 wanted = f"a rank of at least {self.min_rank}"
+            else:
+                wanted = f"a rank of at most {self.max_rank}"
             raise InvalidDescriptorError(
                 f"layout {self.name!r} needs {wanted}, but shape {_shown(shape)} has rank {rank}"
             )

@@ -43,6 +43,8 @@ __all__ = ["BlockPagedLayout"]
 KV_ROLES = ("key", "value", "fused")
 INDEX_TYPES = ("uint32", "uint64")
 _NO_LAYER = 0xFFFFFFFF
+#: pages without any byte in them that are written all the same
+_MOST_BLANK_PAGES = 1 << 20
 _INDEX_BITS = {"uint32": 32, "uint64": 64}
 POOL, TABLE, SEQ_PTR = 0, 1, 2
 
@@ -199,7 +201,7 @@ class BlockPagedLayout(Layout):
             raise InvalidDescriptorError(f"seq_ptr has {len(ptr)} entries, but {self.num_seqs} sequences need one more")
         self._check_tables(ptr, table)
 
-    def validate_quantization_compatibility(self, q: Any) -> None:
+    def validate_quantization_compatibility(self, quantization: Any) -> None:
         """Check that a quantization scheme goes together with the paging.
 
         Scales lie per page slot, so that a shared page brings its own: per-block affine runs along axis 0 in blocks of
@@ -208,15 +210,16 @@ class BlockPagedLayout(Layout):
         Raises
         ------
         InvalidDescriptorError
-            They do not go together, or ``q`` is no scheme.
+            They do not go together, or it is no scheme.
         """
-        rule = _QUANTIZATION_RULES.get(getattr(q, "name", None))
+        name = getattr(quantization, "name", None)
+        rule = _QUANTIZATION_RULES.get(name) if isinstance(name, str) else None
         if rule is None:
-            shown = getattr(q, "name", type(q).__name__)
+            shown = name if isinstance(name, str) else type(quantization).__name__
             raise InvalidDescriptorError(f"layout 'block_paged' cannot be quantized by {shown}")
-        problem = rule(self, q)
+        problem = rule(self, quantization)
         if problem:
-            raise InvalidDescriptorError(f"layout 'block_paged' with scheme {q.name}: {problem}")
+            raise InvalidDescriptorError(f"layout 'block_paged' with scheme {name}: {problem}")
 
     def _check_tables(self, seq_ptr: NDArray[Any], block_table: NDArray[Any]) -> None:
         code, at = paging.check_tables(block_table, seq_ptr, self.num_pages)
@@ -294,7 +297,7 @@ class BlockPagedLayout(Layout):
     def used_slots(self, buffers: Sequence[NDArray[np.uint8]], total: int) -> Int64:
         """Return the pool positions that certainly hold one of ``total`` tokens, whatever the sequence lengths.
 
-        That is every token where the lengths are derivable, otherwise all but those behind the first of a last page.
+        They ascend, each once, so they are no more than the pool has, however often its pages are named.  That is every token where the lengths are derivable, otherwise all but those behind the first of a last page.
         """
         payload = Payload(shape=(total, 0, 0), bits=8, storage=np.dtype("u1"), buffers=tuple(buffers))
         self.validate(payload)
@@ -303,8 +306,7 @@ class BlockPagedLayout(Layout):
         if lengths is None:
             pages = np.diff(seq_ptr.astype(np.int64))
             lengths = np.maximum(0, (pages - 1) * self.page_size + 1).tolist()
-        tokens = np.arange(sum(lengths), dtype=np.int64)
-        return paging.token_slots(tokens, block_table, seq_ptr, lengths, self.page_size)
+        return paging.used_slots(block_table, seq_ptr, lengths, self.page_size)
 
     def read(self, payload: Payload, region: Region) -> Codes:
         return self.read_slots(payload, region)[1]
@@ -352,6 +354,10 @@ class BlockPagedLayout(Layout):
         total = codes.shape[0]
         if sum(parts) != total:
             raise InvalidDescriptorError(f"the sequence lengths sum to {sum(parts)}, but there are {total} tokens")
+        # Tokens without a byte in them cost nothing to announce, but their pages would have to be listed.
+        pages = total // as_int(options.get("page_size", 16), "page_size", low=1, high=2**32 - 1)
+        if pages > max(codes.nbytes, _MOST_BLANK_PAGES):
+            raise UnsupportedError(f"layout 'block_paged' would need {pages} pages for {total} tokens without elements")
         starts = itertools.accumulate(parts, initial=0)
         return cls.from_sequences([codes[a:b] for a, b in itertools.pairwise(starts)], bits, **options)
 

@@ -56,6 +56,9 @@ class CompositeLayout(Layout):
     kind = "virtual"
 
     def __init__(self, composition_rule: str, member_count: int, combine_op: str | None = None) -> None:
+        for what, name in (("composition_rule", composition_rule), ("combine_op", combine_op)):
+            if not isinstance(name, str) and not (name is None and what == "combine_op"):
+                raise TypeError(f"{what} is a string, not {type(name).__name__}")
         if composition_rule not in COMPOSITION_RULES:
             raise ValueError(
                 f"invalid composition_rule {composition_rule!r}: expected {', '.join(map(repr, COMPOSITION_RULES))}"

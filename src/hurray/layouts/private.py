@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from hurray.errors import InvalidDescriptorError, UnsupportedError
-from hurray.layouts._base import BufferSpec, Codes, Layout, Payload, Shape, as_int, set_field
+from hurray.layouts._base import BufferSpec, Codes, Layout, Payload, as_int, set_field
 from hurray.layouts._region import Region
 from hurray.wire.reader import Reader
 from hurray.wire.writer import Writer
@@ -100,7 +100,9 @@ class UnknownLayout(_Opaque):
     Raises
     ------
     ValueError
-        The tag has a class of its own, which is named, or is invalid.
+        The tag has a class of its own, which is named.
+    InvalidDescriptorError
+        The tag can never be a layout.
 
     Format: layouts, private and unknown.
     """
@@ -121,15 +123,12 @@ class UnknownLayout(_Opaque):
         if number in _PRIVATE:
             raise ValueError(f"tag {number:#04x} is private, not unknown; use hurray.PrivateExtensionLayout instead")
         if number in (0x00, 0xFF):
-            raise ValueError(f"tag {number:#04x} is invalid and can never be a layout")
+            raise InvalidDescriptorError(f"tag {number:#04x} is invalid and can never be a layout")
         set_field(self, "tag", number)
         set_field(self, "raw_bytes", b"" if raw_bytes is None else bytes(memoryview(raw_bytes)))
 
     def __repr__(self) -> str:
         return f"UnknownLayout(tag=0x{self.tag:02X}, raw_bytes={len(self.raw_bytes)} bytes)"
-
-    def validate_against_shape(self, shape: Shape) -> None:
-        pass
 
     def write_fields(self, w: Writer) -> None:
         w.raw(self.raw_bytes)

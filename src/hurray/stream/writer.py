@@ -80,17 +80,17 @@ class StreamWriter:
             self._broken = True
             raise
 
-    def write_composite(self, c: Composite) -> None:
+    def write_composite(self, composite: Composite) -> None:
         """Write a composite: its head, then its members.
 
         Raises
         ------
         TypeError
-            ``c`` is no Composite.
+            ``composite`` is no Composite.
         """
-        if not isinstance(c, Composite):
-            raise TypeError(f"expected a hurray.Composite, got {type(c).__name__}")
-        self.write(c)
+        if not isinstance(composite, Composite):
+            raise TypeError(f"expected a hurray.Composite, got {type(composite).__name__}")
+        self.write(composite)
 
     def finish(self) -> None:
         """Flush and let go of the destination; doing it again does nothing.  A stream has no terminator of its own.

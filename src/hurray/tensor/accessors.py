@@ -41,7 +41,8 @@ def _entries(t: Tensor) -> tuple[int, tuple[int, ...], Dtype | None]:
 def _pointers(axis: int) -> _Find:
     def find(t: Tensor) -> tuple[int, tuple[int, ...], Dtype | None]:
         n = t.shape[axis]
-        return 2, (0 if n is None else n + 1,), _U64
+        # Nothing follows from a dynamic dimension: the buffer shows how many entries there are.
+        return 2, (t.buffer_handles[2].byte_size // 8 if n is None else n + 1,), _U64
 
     return find
 

@@ -17,7 +17,7 @@ from hurray.descriptor.plain import slot_setter
 from hurray.descriptor.sections import ExtensionType, Shard, Statistics
 from hurray.devices import CPU, Device
 from hurray.dtypes.table import Dtype
-from hurray.errors import InvalidDescriptorError, UnsupportedError
+from hurray.errors import ArgumentTypeError, BufferError, BufferTypeError, InvalidDescriptorError, UnsupportedError
 from hurray.layouts._base import Layout, as_int
 from hurray.layouts.row_major import RowMajorLayout
 from hurray.quantization._base import Scheme, UnknownScheme
@@ -62,9 +62,9 @@ class TensorCore:
         if not isinstance(where, Device):
             raise TypeError(f"device is a hurray.Device, not {type(device).__name__}")
         _check_parts(layout, quantization, statistics, shard, extension_type)
-        buffers = [as_bytes_view(buffer, "buffer 0")]
-        buffers += [as_bytes_view(b, f"buffer {k}") for k, b in enumerate(aux_buffers or (), 1)]
+        buffers = [_bytes_of(buffer, "buffer 0"), *_auxiliary(aux_buffers)]
         base = Device.from_tags(where.tag, where.memory_class_tag)
+        ordinal = where.device_id if device_id is None else where.with_id(device_id).device_id
         descriptor = Descriptor(
             dtype=dtype,
             shape=as_shape(shape, dynamic=True),
@@ -84,7 +84,7 @@ class TensorCore:
             )
         check_descriptor(descriptor, extra_buffers=True)
         check_sizes(descriptor, [len(b) for b in buffers])
-        self._fill(descriptor, tuple(buffers), where.device_id if device_id is None else as_int(device_id, "device_id"))
+        self._fill(descriptor, tuple(buffers), ordinal)
 
     def _fill(
         self, descriptor: Descriptor, buffers: tuple[NDArray[np.uint8], ...], device_id: int, permissive: bool = False
@@ -101,6 +101,9 @@ class TensorCore:
             object.__setattr__(self, name, value)
             return
         raise AttributeError(f"Tensor is immutable: cannot set {name!r}")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"Tensor is immutable: cannot delete {name!r}")
 
     @classmethod
     def _from_parts(
@@ -134,6 +137,12 @@ class TensorCore:
         result._borrowed = self._borrowed
         return result
 
+    def _with_trust(self, *, permissive: bool, checked: bool) -> Self:
+        """Return this tensor, just made and not handed out yet, marked with what is known of its content."""
+        _set_permissive(self, permissive)
+        _set_checked(self, checked)
+        return self
+
     # Inspection
 
     @property
@@ -159,11 +168,7 @@ class TensorCore:
     @property
     def device(self) -> Device:
         """Device of the buffers."""
-        device = self._descriptor.device
-        if not self._device_id:
-            return device
-        kind = device.tag if device.is_private else device.kind
-        return Device(kind, self._device_id, device.memory_class_tag if device.is_private else device.memory_class)
+        return self._descriptor.device.with_id(self._device_id)
 
     @property
     def layout(self) -> Layout:
@@ -232,9 +237,33 @@ def as_shape(shape: Any, *, dynamic: bool = False) -> tuple[int | None, ...]:
     """
     if isinstance(shape, (str, bytes)) or not hasattr(shape, "__iter__"):
         raise TypeError(f"shape is a sequence of ints, not {type(shape).__name__}")
-    return tuple(
-        None if n is None and dynamic else as_int(n, f"shape[{k}]", high=_DYNAMIC - 1) for k, n in enumerate(shape)
-    )
+    return tuple(_dimension(n, k, dynamic) for k, n in enumerate(shape))
+
+
+def _dimension(n: Any, k: int, dynamic: bool) -> int | None:
+    if n is not None:
+        return as_int(n, f"shape[{k}]", high=_DYNAMIC - 1)
+    if not dynamic:
+        raise InvalidDescriptorError(f"shape[{k}] is None (dynamic), but a known size is needed here")
+    return None
+
+
+def _bytes_of(buffer: Any, what: str) -> NDArray[np.uint8]:
+    """Return a buffer argument as bytes; a plain tensor stands for its own memory."""
+    if not isinstance(buffer, TensorCore):
+        return as_bytes_view(buffer, what)
+    d = buffer.descriptor
+    if buffer.buffer_count != 1 or d.layout.name != "row_major" or d.byte_offset:
+        raise BufferError(f"{what}: a {d.layout.name} tensor is no plain memory; give its buffer(i)")
+    return buffer._buffers[0]
+
+
+def _auxiliary(aux_buffers: Any) -> list[NDArray[np.uint8]]:
+    if aux_buffers is None:
+        return []
+    if isinstance(aux_buffers, (np.ndarray, bytes, bytearray, memoryview, str)) or not hasattr(aux_buffers, "__iter__"):
+        raise BufferTypeError(f"aux_buffers is a sequence of buffers, not one {type(aux_buffers).__name__}")
+    return [_bytes_of(b, f"buffer {k} (aux_buffers[{k - 1}])") for k, b in enumerate(aux_buffers, 1)]
 
 
 def _check_parts(layout: Any, quantization: Any, statistics: Any, shard: Any, extension_type: Any) -> None:
@@ -248,7 +277,7 @@ def _check_parts(layout: Any, quantization: Any, statistics: Any, shard: Any, ex
                 "a composite head owns no buffers; use hurray.Composite, which holds its members too"
             )
     if quantization is not None and not isinstance(quantization, Scheme):
-        raise InvalidDescriptorError(
+        raise ArgumentTypeError(
             "quantization must be a PerTensorAffine, PerChannelAffine, PerBlockAffine, NF4 or MXFP, not "
             f"{type(quantization).__name__}"
         )

@@ -183,7 +183,7 @@ def _integers(values: range) -> NDArray[Any]:
     if not kinds:
         raise InvalidDescriptorError(f"arange: {min(ends)} to {max(ends)} does not fit a 64-bit integer type")
     if kinds[0] is np.int64 and abs(values.step) < 2**63 and abs(values.stop) < 2**63:
-        return _made("arange", lambda: np.arange(values.start, values.stop, values.step, np.int64))
+        return _made("arange", lambda: np.arange(values.start, values.stop, values.step, dtype=np.int64))
     return _made("arange", lambda: np.fromiter(values, kinds[0]))
 
 

@@ -140,6 +140,8 @@ def transposed(t: Tensor, axes: tuple[int, ...]) -> Tensor | None:
     changes: dict[str, Any] = {"byte_offset": d.byte_offset}
     scheme = d.quantization
     if scheme is not None:
+        if not isinstance(scheme, Scheme):
+            raise UnsupportedError("the tensor has an unknown quantization scheme: it is carried, not interpreted")
         axis = getattr(scheme, "axis", None)
         if axis is not None:
             # Block parameters are numbered by the other dimensions in order, which only two dimensions keep.
@@ -152,7 +154,10 @@ def transposed(t: Tensor, axes: tuple[int, ...]) -> Tensor | None:
         changes["shard"] = Shard([parent[k] for k in axes], [offset[k] for k in axes])
     n_own = t.layout.buffer_count or 0
     own = Encoded(encoded.layout, tuple(encoded.buffers[:n_own]))
-    return rebuild(t, own, shape=tuple(payload.shape[k] for k in axes), **changes)
+    result = rebuild(t, own, shape=tuple(payload.shape[k] for k in axes), **changes)
+    result._borrowed = t._borrowed
+    # The index buffers are the tensor's own, so what was not checked there is not checked here.
+    return result._with_trust(permissive=t._permissive, checked=t._checked)
 
 
 def storage(t: Tensor) -> Tensor:

@@ -227,7 +227,7 @@ class Tensor(TensorCore):
         return values.to_numpy(self, copy=copy, dtype=dtype, sequence_lengths=sequence_lengths)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        if not self.layout.is_dense:
+        if not self.layout.is_dense and self.quantization is None:
             # NumPy calls this unasked, and what is small as a sparse tensor need not fit memory as a dense one.
             raise UnsupportedError(
                 f"a {self.layout.name} tensor does not turn into an array by itself; use to_numpy() for a dense array, "
