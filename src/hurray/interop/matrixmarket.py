@@ -27,6 +27,7 @@ from hurray.layouts import layout_by_name
 from hurray.layouts._sparse import SparseLayout
 from hurray.tensor.build import from_numpy
 from hurray.tensor.tensor import Tensor
+from hurray.tensor.values import dense_shape, refuse_absurd
 
 __all__ = ["from_matrixmarket", "read_matrixmarket_set", "to_matrixmarket", "write_matrixmarket_set"]
 
@@ -302,6 +303,8 @@ def _writable(tensor: Tensor) -> Any:
     found = tensor.dtype.numpy
     if found is None:
         raise UnsupportedError(f"a MatrixMarket file has no field for {tensor.dtype}")
+    if not sparse:
+        refuse_absurd(tensor, dense_shape(tensor))
     narrow = found.type.__module__ != "numpy" or tensor.dtype.name == "float16"
     if not narrow:
         return to_scipy(tensor) if sparse else np.ascontiguousarray(tensor.to_numpy())

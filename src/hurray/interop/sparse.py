@@ -182,6 +182,8 @@ def to_sparse(tensor: Tensor, *, copy: bool | None = None) -> Any:
     layout: Any = tensor.layout
     zero = values.dtype.type(0)
     if layout.name in ("csr", "csc"):
+        if values.dtype == np.float16:
+            raise UnsupportedError(f"{_LIBRARY} has compressed arrays of no float16: use to_layout('coo') first")
         ptr, indices = (signed_index(index, _INT64, copy=copy) for index in layout.arrays(payload))
         return sparse.GCXS(
             (values, indices, ptr), shape=payload.shape, compressed_axes=(layout.major,), fill_value=zero

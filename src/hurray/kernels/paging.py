@@ -28,6 +28,7 @@ __all__ = [
     "derive_lengths",
     "plan_pages",
     "token_slots",
+    "used_slots",
 ]
 
 Int64 = NDArray[np.int64]
@@ -127,6 +128,29 @@ def token_slots(
     page = block_table[entry].astype(np.int64)
     result: Int64 = page * page_size + local % page_size
     return result
+
+
+def used_slots(block_table: Index, seq_ptr: Index, lengths: Sequence[int], page_size: int) -> Int64:
+    """Return the pool positions that hold a token, ascending, each once; arguments as for `token_slots`.
+
+    Work and memory follow the tables and the pages that they name, not the number of tokens: a page may be named often.
+
+    Examples
+    --------
+    >>> used_slots(np.array([2, 0, 2], np.uint32), np.array([0, 2, 3], np.uint32), [4, 2], 3)
+    array([0, 6, 7, 8])
+    """
+    filled = np.full(len(block_table), page_size, np.int64)
+    ptr = seq_ptr.astype(np.int64)
+    for k, n in enumerate(lengths):
+        if ptr[k + 1] > ptr[k]:
+            filled[ptr[k + 1] - 1] = n - (ptr[k + 1] - ptr[k] - 1) * page_size
+    pages, place = np.unique(block_table, return_inverse=True)
+    most = np.zeros(len(pages), np.int64)
+    np.maximum.at(most, place, filled)
+    starts = pages.astype(np.int64) * page_size - (np.cumsum(most) - most)
+    slots: Int64 = np.arange(int(most.sum()), dtype=np.int64) + np.repeat(starts, most)
+    return slots
 
 
 def plan_pages(keys: Sequence[Sequence[bytes | None]]) -> tuple[list[int], list[int], list[tuple[int, int]]]:

@@ -91,5 +91,7 @@ def index_view(array: NDArray[Any], region: Region) -> NDArray[Any]:
     result = array[tuple(_axis_slice(axis) if isinstance(axis, range) else slice(None) for axis in region)]
     for k, axis in enumerate(region):
         if not isinstance(axis, range):
-            result = result.take(axis, axis=k)
+            # take() is the faster way, but it first copies the whole of any array that is not contiguous.
+            quick = result.flags.c_contiguous and result.flags.aligned
+            result = result.take(axis, axis=k) if quick else result[(slice(None),) * k + (axis,)]
     return result

@@ -15,7 +15,13 @@ from hurray.descriptor.model import Descriptor, handle_for
 from hurray.devices import Device
 from hurray.dtypes.match import from_numpy_dtype, numpy_to_codes
 from hurray.dtypes.table import BY_NAME, Dtype
-from hurray.errors import ArgumentTypeError, CopyRequiredError, InvalidDescriptorError, UnsupportedError
+from hurray.errors import (
+    ArgumentTypeError,
+    CopyRequiredError,
+    HurrayError,
+    InvalidDescriptorError,
+    UnsupportedError,
+)
 from hurray.kernels.strides import is_col_major, is_row_major
 from hurray.layouts import ColMajorLayout, CooLayout, RowMajorLayout, StridedLayout
 from hurray.layouts._base import Codes, Layout, pack_codes
@@ -23,6 +29,7 @@ from hurray.tensor.casting import cast_codes
 from hurray.tensor.dlpack import import_dlpack
 from hurray.tensor.foreign import foreign
 from hurray.tensor.tensor import Tensor, as_shape
+from hurray.tensor.values import dense_shape, refuse_absurd
 from hurray.tensor.values import dense_shape, refuse_absurd
 
 __all__ = ["adopt_codes", "asarray", "from_codes", "from_dlpack", "from_numpy", "sparse_coo"]
@@ -61,7 +68,16 @@ def check_new(shape: Any, dtype: Dtype | None, device: Device | None) -> tuple[t
 def cast(array: NDArray[Any], dtype: Dtype | None) -> Tensor:
     if dtype is None or from_numpy_dtype(array.dtype) is dtype:
         return from_numpy(array)
-    return from_codes(cast_codes(array, dtype), dtype)
+    try:
+        codes = cast_codes(array, dtype)
+    except MemoryError:
+        raise UnsupportedError(f"not enough memory for an array of shape {array.shape} and {dtype}") from None
+    except ValueError as error:
+        # NumPy refuses some shapes, even empty ones, for wide elements only.
+        if isinstance(error, HurrayError) or array.size:
+            raise
+        raise UnsupportedError(f"NumPy cannot make an array of shape {array.shape} and {dtype}") from None
+    return from_codes(codes, dtype)
 
 
 def from_numpy(array: NDArray[Any], *, copy: bool | None = None) -> Tensor:
@@ -229,6 +245,7 @@ def asarray(obj: Any, *, dtype: Dtype | None = None, device: Device | None = Non
             return _copied(obj) if copy else obj
         if copy is False:
             raise CopyRequiredError(f"converting {obj.dtype} to {dtype} needs a copy")
+        refuse_absurd(obj, dense_shape(obj))
         refuse_absurd(obj, dense_shape(obj))
         return cast(obj.to_numpy(dtype=np.float64 if obj.dtype.name == "float128" else None), dtype)
     if isinstance(obj, np.ndarray):

@@ -37,6 +37,7 @@ from hurray.tensor.capi import (
     is_capsule,
     lend,
 )
+from hurray.tensor.values import refuse_absurd
 
 if TYPE_CHECKING:
     from hurray.tensor.tensor import Tensor
@@ -162,6 +163,7 @@ def export(
             )
         if not on_cpu:
             raise builtins.BufferError(f"memory of {tensor.device!r} cannot be copied here")
+        refuse_absurd(tensor, view.shape)
         return to_capsule(view.copy(), tensor.dtype, versioned=versioned, flags=COPIED)
     if on_cpu:
         return to_capsule(view, tensor.dtype, versioned=True, flags=READ_ONLY)

@@ -13,9 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hurray.errors import UnsupportedError
 from hurray.layouts._region import Axis, Region
 
 __all__ = ["Selection", "select"]
+
+_I64_MAX = 2**63 - 1
 
 
 class Selection(NamedTuple):
@@ -142,7 +145,13 @@ def _slice_range(entry: slice, n: int) -> range:
 def _checked_int(index: int, n: int, axis: int) -> int:
     if not -n <= index < n:
         raise IndexError(f"index {index} is out of bounds for axis {axis} with size {n}")
-    return index + n if index < 0 else index
+    return _countable(index + n if index < 0 else index, axis)
+
+
+def _countable(index: int, axis: int) -> int:
+    if index > _I64_MAX:
+        raise UnsupportedError(f"index {index} of axis {axis} is beyond what NumPy can count")
+    return index
 
 
 def _checked(entry: NDArray[Any], n: int, axis: int) -> NDArray[np.int64]:
@@ -153,10 +162,14 @@ def _checked(entry: NDArray[Any], n: int, axis: int) -> NDArray[np.int64]:
     if index.size and index.dtype.kind == "u" and int(index.max()) >= 2**63:
         raise IndexError(f"index {int(index.max())} is out of bounds for axis {axis} with size {n}")
     index = index.astype(np.int64, copy=False)
-    if index.size:
-        low, high = int(index.min()), int(index.max())
-        if low < -n or high >= n:
-            raise IndexError(f"index {low if low < -n else high} is out of bounds for axis {axis} with size {n}")
+    if not index.size:
+        return index
+    low, high = int(index.min()), int(index.max())
+    if low < -n or high >= n:
+        raise IndexError(f"index {low if low < -n else high} is out of bounds for axis {axis} with size {n}")
+    if low >= 0:
+        return index
+    _countable(n - 1, axis)
     return np.where(index < 0, index + n, index)
 
 

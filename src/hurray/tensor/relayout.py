@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from hurray.descriptor.model import Descriptor, handle_for
 from hurray.descriptor.sections import Shard
 from hurray.dtypes.table import BY_NAME, Dtype
-from hurray.errors import BufferError, InvalidDescriptorError, UnsupportedError
+from hurray.errors import ArgumentTypeError, BufferError, InvalidDescriptorError, UnsupportedError
 from hurray.layouts import RowMajorLayout, layout_by_name
 from hurray.layouts._base import Encoded, Layout
 from hurray.layouts._region import Region, full_region, is_full, region_shape
@@ -31,6 +31,7 @@ from hurray.tensor.values import (
     finish,
     params_of,
     payload_of,
+    refuse_absurd,
 )
 
 if TYPE_CHECKING:
@@ -58,11 +59,14 @@ def to_layout(
     payload = payload_of(t, sequence_lengths)
     _check_scheme_fits(t, target)
     bits = payload.bits
-    if isinstance(t.layout, SparseLayout) and issubclass(target, SparseLayout):
-        encoded = t.layout.convert(payload, target, checked=t._checked, **options)
-    else:
-        codes, _ = codes_of(t, payload)
-        encoded = target.encode(codes, bits, **options)
+    try:
+        if isinstance(t.layout, SparseLayout) and issubclass(target, SparseLayout):
+            encoded = t.layout.convert(payload, target, checked=t._checked, **options)
+        else:
+            codes, _ = codes_of(t, payload)
+            encoded = target.encode(codes, bits, **options)
+    except MemoryError:
+        raise UnsupportedError(f"not enough memory to put shape {shape} in layout {target.name!r}") from None
     encoded.layout.validate_against_shape(shape)
     return rebuild(t, encoded)
 
@@ -191,6 +195,10 @@ def dequantize_values(
     shape = payload.shape if region is None else region_shape(region)
     if out is not None and (out.shape != shape or out.dtype != np.float32):
         raise BufferError(f"out must be float32 of shape {shape}, but is {out.dtype} of shape {out.shape}")
+    if out is not None and any(np.may_share_memory(out, b) for b in t._buffers):
+        # Writing there would change what is still to be read.
+        return _into(out, dequantize_values(t, region, None, sequence_lengths))
+    refuse_absurd(t, shape)
     if isinstance(t.layout, SparseLayout):
         return _dequantize_sparse(t, scheme, payload, params, region, out)
     if t.layout.kind == "indirect":
@@ -216,8 +224,11 @@ def _dequantize_sparse(
     codes = layout.values(payload)[positions]
     coords = np.empty_like(relative)
     for k, axis in enumerate(region):
-        index = np.arange(axis.start, axis.stop, axis.step) if isinstance(axis, range) else axis
-        coords[:, k] = index[relative[:, k]]
+        if isinstance(axis, range):
+            np.multiply(relative[:, k], axis.step, out=coords[:, k])
+            coords[:, k] += axis.start
+        else:
+            coords[:, k] = axis[relative[:, k]]
     result = np.zeros(region_shape(region), np.float32) if out is None else out
     if out is not None:
         out[...] = 0
@@ -238,6 +249,8 @@ def dequantize_region(
     """Return dequantized values for a NumPy-style key as an array of ``dtype``."""
     if dtype.name not in _FLOAT_TARGETS:
         raise InvalidDescriptorError(f"dequantize gives {', '.join(_FLOAT_TARGETS)}, not {dtype.name}")
+    if out is not None:
+        _check_out(out, dtype)
     plain = key is None and dtype.name == "float32"
     if key is None:
         values = dequantize_values(t, None, out if plain else None, sequence_lengths)
@@ -261,6 +274,15 @@ def dequantize_region(
         raise BufferError(f"out has shape {out.shape}, but the values have shape {values.shape}")
     out[...] = values
     return out  # type: ignore[no-any-return]
+
+
+def _check_out(out: Any, dtype: Dtype) -> None:
+    if not isinstance(out, np.ndarray):
+        raise ArgumentTypeError(f"out is an ndarray, not {type(out).__name__}")
+    if out.dtype != dtype.numpy:
+        raise BufferError(f"out must be an array of {dtype}, but is of {out.dtype}")
+    if not out.flags.writeable:
+        raise BufferError("out is read-only")
 
 
 def contiguous_row_major(t: Tensor) -> Tensor:

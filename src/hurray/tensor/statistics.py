@@ -98,6 +98,8 @@ class _Sums:
         self.is_complex = False
 
     def add(self, slab: NDArray[Any]) -> None:
+        if not slab.size:
+            return
         self.nnz += int(np.count_nonzero(slab))
         if slab.dtype.kind == "c":
             self.is_complex = True
@@ -107,8 +109,6 @@ class _Sums:
         # Widening a signalling NaN, and sums with infinities, raise flags that mean nothing here.
         with np.errstate(all="ignore"):
             values = slab.astype(np.float64, copy=False).reshape(-1)
-            if not values.size:
-                return
             low, high = float(np.fmin.reduce(values)), float(np.fmax.reduce(values))
             self.has_nan |= bool(np.isnan(values).any())
             self.has_inf |= math.isinf(low) or math.isinf(high)
@@ -125,6 +125,21 @@ class _Sums:
         self.mean += delta * values.size / count
         self.spread += spread + delta * delta * self.count * values.size / count
         self.count = count
+
+    def _rescale(self) -> None:
+        largest = max(abs(self.low), abs(self.high))
+        power = next(power for bound, power in _SCALES if largest <= bound)
+        if power != self.power:
+            step = power - self.power
+            self.mean = math.ldexp(self.mean, step)
+            self.spread = math.ldexp(self.spread, 2 * step)
+            self.power = power
+
+    def _unscaled(self, number: float) -> float:
+        try:
+            return math.ldexp(number, -self.power)
+        except OverflowError:  # the last bit was rounded up, beyond the largest float
+            return math.copysign(sys.float_info.max, number)
 
     def _rescale(self) -> None:
         largest = max(abs(self.low), abs(self.high))

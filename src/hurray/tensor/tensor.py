@@ -6,6 +6,7 @@ Format: descriptor, layouts; the Python surface, Tensor.
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -255,7 +256,10 @@ class Tensor(TensorCore):
     def __len__(self) -> int:
         if not self.ndim:
             raise TypeError("len() of a 0-d tensor")
-        return values.dense_shape(self)[0]
+        n = values.dense_shape(self)[0]
+        if n > sys.maxsize:
+            raise UnsupportedError(f"a length of {n} is beyond what Python counts; use shape[0]")
+        return n
 
     def __bool__(self) -> bool:
         return True

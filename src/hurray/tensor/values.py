@@ -38,6 +38,7 @@ __all__ = [
     "payload_of",
     "read_key",
     "refuse_absurd",
+    "refuse_absurd",
     "read_region",
     "strided_view",
     "to_numpy",
@@ -215,7 +216,10 @@ def to_numpy(
         refuse_absurd(t, values.shape)
         # Widening a signalling NaN raises a flag that means nothing; a NaN that becomes an integer does.
         with np.errstate(invalid="ignore" if wanted.kind in "fc" else None):
-            return values.astype(wanted)
+            try:
+                return values.astype(wanted)
+            except (MemoryError, ValueError) as error:
+                raise UnsupportedError(f"no array of shape {values.shape} and {wanted}: {error}") from None
     return values.copy() if shared and copy else values
 
 
