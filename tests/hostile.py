@@ -28,7 +28,7 @@ from hurray.descriptor.codec import decode_descriptor
 from hurray.tensor.plan import plan_item
 from hurray.wire.reader import Field
 
-__all__ = ["Record", "SPECIALS", "battery", "damage", "form", "items_of", "own_items", "quiet_memory"]
+__all__ = ["SPECIALS", "Record", "battery", "damage", "form", "items_of", "own_items", "quiet_memory"]
 
 
 class Record(NamedTuple):

@@ -15,7 +15,7 @@ OUTSIDE = [[9], [2**32], [2**63], [2**64 - 1], [2**63 + 1]]
 
 
 def broken(layout: str, bad: list[int]) -> hurray.Tensor:
-    """Return a 4 x 4 (x 4) tensor of one element, at ``bad`` along its last dimension, as a permissive reader has it."""
+    """Return a 4 x 4 (x 4) tensor of one element at ``bad`` along its last dimension, as permissive readers have it."""
     made: dict[str, tuple[Any, tuple[int, ...], list[Any]]] = {
         "coo": (hurray.CooLayout(1), (4, 4), [[0, *bad]]),
         "csr": (hurray.CsrLayout(1), (4, 4), [bad, [0, 1, 1, 1, 1]]),
@@ -33,7 +33,8 @@ def broken(layout: str, bad: list[int]) -> hurray.Tensor:
 @pytest.mark.parametrize(("layout", "bad"), list(itertools.product(("coo", "csr", "csc", "csf"), OUTSIDE)))
 def test_quantizing_checks_the_coordinates(layout: str, bad: list[int]) -> None:
     for recipe, options in (
-        ("int8", {}), ("int8_per_channel", {}), ("int8_per_channel", {"axis": 1}), ("int8_per_block", {"block_size": 4}),
+        ("int8", {}), ("int8_per_channel", {}), ("int8_per_channel", {"axis": 1}),
+        ("int8_per_block", {"block_size": 4}),
     ):  # fmt: skip
         with pytest.raises(hurray.InvalidDescriptorError):
             hurray.quantize(broken(layout, bad), recipe, **options)

@@ -45,8 +45,6 @@ INDEX_TYPES = ("uint32", "uint64")
 _NO_LAYER = 0xFFFFFFFF
 #: pages without any byte in them that are written all the same
 _MOST_BLANK_PAGES = 1 << 20
-#: pages without any byte in them that are written all the same
-_MOST_BLANK_PAGES = 1 << 20
 _INDEX_BITS = {"uint32": 32, "uint64": 64}
 POOL, TABLE, SEQ_PTR = 0, 1, 2
 
@@ -356,10 +354,6 @@ class BlockPagedLayout(Layout):
         total = codes.shape[0]
         if sum(parts) != total:
             raise InvalidDescriptorError(f"the sequence lengths sum to {sum(parts)}, but there are {total} tokens")
-        # Tokens without a byte in them cost nothing to announce, but their pages would have to be listed.
-        pages = total // as_int(options.get("page_size", 16), "page_size", low=1, high=2**32 - 1)
-        if pages > max(codes.nbytes, _MOST_BLANK_PAGES):
-            raise UnsupportedError(f"layout 'block_paged' would need {pages} pages for {total} tokens without elements")
         # Tokens without a byte in them cost nothing to announce, but their pages would have to be listed.
         pages = total // as_int(options.get("page_size", 16), "page_size", low=1, high=2**32 - 1)
         if pages > max(codes.nbytes, _MOST_BLANK_PAGES):

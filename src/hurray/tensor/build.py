@@ -30,7 +30,6 @@ from hurray.tensor.dlpack import import_dlpack
 from hurray.tensor.foreign import foreign
 from hurray.tensor.tensor import Tensor, as_shape
 from hurray.tensor.values import dense_shape, refuse_absurd
-from hurray.tensor.values import dense_shape, refuse_absurd
 
 __all__ = ["adopt_codes", "asarray", "from_codes", "from_dlpack", "from_numpy", "sparse_coo"]
 
@@ -245,7 +244,6 @@ def asarray(obj: Any, *, dtype: Dtype | None = None, device: Device | None = Non
             return _copied(obj) if copy else obj
         if copy is False:
             raise CopyRequiredError(f"converting {obj.dtype} to {dtype} needs a copy")
-        refuse_absurd(obj, dense_shape(obj))
         refuse_absurd(obj, dense_shape(obj))
         return cast(obj.to_numpy(dtype=np.float64 if obj.dtype.name == "float128" else None), dtype)
     if isinstance(obj, np.ndarray):

@@ -143,12 +143,6 @@ class TensorCore:
         _set_checked(self, checked)
         return self
 
-    def _with_trust(self, *, permissive: bool, checked: bool) -> Self:
-        """Return this tensor, just made and not handed out yet, marked with what is known of its content."""
-        _set_permissive(self, permissive)
-        _set_checked(self, checked)
-        return self
-
     # Inspection
 
     @property

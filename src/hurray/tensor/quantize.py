@@ -95,7 +95,6 @@ def numbers_of(t: Tensor, sequence_lengths: Sequence[int] | None = None) -> NDAr
     if t.quantization is not None:
         return dequantize_values(t, None, None, sequence_lengths)
     refuse_absurd(t, dense_shape(t))
-    refuse_absurd(t, dense_shape(t))
     wide = np.float64 if t.dtype.name == "float128" else None
     return t.to_numpy(dtype=wide, sequence_lengths=sequence_lengths)
 
@@ -215,8 +214,6 @@ def quantization_error(x: Any, q: Tensor, *, sequence_lengths: Sequence[int] | N
     t = x if isinstance(x, Tensor) else asarray(x)
     if t.shape != q.shape:
         raise InvalidDescriptorError(f"shapes differ: {t.shape} before, {q.shape} after quantizing")
-    if t.dtype.is_complex:
-        raise UnsupportedError(f"{t.dtype} cannot be quantized: only real numbers can")
     if t.dtype.is_complex:
         raise UnsupportedError(f"{t.dtype} cannot be quantized: only real numbers can")
     before = numbers_of(t, sequence_lengths).reshape(-1)

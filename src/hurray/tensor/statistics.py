@@ -141,21 +141,6 @@ class _Sums:
         except OverflowError:  # the last bit was rounded up, beyond the largest float
             return math.copysign(sys.float_info.max, number)
 
-    def _rescale(self) -> None:
-        largest = max(abs(self.low), abs(self.high))
-        power = next(power for bound, power in _SCALES if largest <= bound)
-        if power != self.power:
-            step = power - self.power
-            self.mean = math.ldexp(self.mean, step)
-            self.spread = math.ldexp(self.spread, 2 * step)
-            self.power = power
-
-    def _unscaled(self, number: float) -> float:
-        try:
-            return math.ldexp(number, -self.power)
-        except OverflowError:  # the last bit was rounded up, beyond the largest float
-            return math.copysign(sys.float_info.max, number)
-
     def moments(self) -> dict[str, float]:
         if self.is_complex or not self.has_values:
             return {}

@@ -38,7 +38,6 @@ __all__ = [
     "payload_of",
     "read_key",
     "refuse_absurd",
-    "refuse_absurd",
     "read_region",
     "strided_view",
     "to_numpy",
