@@ -17,7 +17,7 @@ from hurray.devices import CPU
 from hurray.dtypes.table import ALL_DTYPES
 from hurray.layouts.row_major import RowMajorLayout
 
-__all__ = ["decode_plain", "slot_setter"]
+__all__ = ["MAX_PLAIN_BYTES", "PLAIN_BYTES", "decode_plain", "slot_setter"]
 
 _DTYPES = {dtype.tag: dtype for dtype in ALL_DTYPES}
 _ROW_MAJOR = RowMajorLayout()
@@ -26,6 +26,9 @@ _MAX_PLAIN_RANK = 8
 # magic, major, minor, length, flags, type, layout, rank | shape | byte_offset, count | one handle
 _PLAIN = [struct.Struct(f"<4sBBIIBBI{rank}QQBQIBBBB") for rank in range(_MAX_PLAIN_RANK + 1)]
 _BY_LENGTH = {kind.size: (rank, kind.unpack_from) for rank, kind in enumerate(_PLAIN)}
+#: length of a plain descriptor of rank 0, which grows by 8 with each dimension; length of the longest
+PLAIN_BYTES = _PLAIN[0].size
+MAX_PLAIN_BYTES = _PLAIN[-1].size
 _ALIGNMENTS = frozenset(1 << k for k in range(32))
 _HANDLES: dict[tuple[int, int], BufferHandle] = {}
 _MAX_HANDLES = 4096

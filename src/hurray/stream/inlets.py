@@ -9,13 +9,14 @@ import io
 import os
 import select
 import socket
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from hurray.errors import FileError
 from hurray.sources._base import check_binary
 from hurray.tensor.forming import as_bytes_view
 
-__all__ = ["Inlet", "open_inlet"]
+__all__ = ["Inlet", "MemoryInlet", "open_inlet"]
 
 #: rooms from this size on are waited for as a whole
 _LARGE = 1 << 16
@@ -32,7 +33,9 @@ class Inlet(Protocol):
         """Let go of the place; what the caller gave stays open."""
 
 
-class _Memory:
+class MemoryInlet:
+    """Bytes at hand."""
+
     def __init__(self, data: memoryview) -> None:
         self._data = data
         self._at = 0
@@ -42,6 +45,12 @@ class _Memory:
         room[:n] = self._data[self._at : self._at + n]
         self._at += n
         return n
+
+    def take(self, take: Callable[[memoryview, int], int]) -> bool:
+        """Let ``take`` have what it wants of the bytes at hand (it returns where the rest starts); tell whether it did."""
+        before = self._at
+        self._at = take(self._data, before)
+        return self._at > before
 
     def close(self) -> None:
         self._data = memoryview(b"")
@@ -162,7 +171,7 @@ def open_inlet(source: Any) -> Inlet:
         Nothing can be read from the object.
     """
     if isinstance(source, (bytes, bytearray, memoryview)):
-        return _Memory(as_bytes_view(source, "the stream").data)
+        return MemoryInlet(as_bytes_view(source, "the stream").data)
     if isinstance(source, (str, os.PathLike)):
         return _Raw(open_raw(source, "rb"))
     if hasattr(source, "recv_into"):
@@ -183,7 +192,7 @@ def open_inlet(source: Any) -> Inlet:
     if hasattr(source, "read"):
         return _Readable(source)
     try:
-        return _Memory(as_bytes_view(source, "the stream").data)
+        return MemoryInlet(as_bytes_view(source, "the stream").data)
     except TypeError:
         raise TypeError(
             f"a stream is read from a path, a bytes-like object, a socket or a binary file, not {type(source).__name__}"

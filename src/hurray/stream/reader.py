@@ -10,13 +10,16 @@ from types import TracebackType
 from typing import Any, Self
 
 from hurray.errors import HurrayError
-from hurray.stream.inlets import Inlet, open_inlet
+from hurray.stream.inlets import Inlet, MemoryInlet, open_inlet
 from hurray.stream.outlets import as_file_error
 from hurray.stream.parser import StreamParser, limits_from
 from hurray.tensor.composite import Composite
 from hurray.tensor.tensor import Tensor
 
 __all__ = ["StreamReader"]
+
+#: tensors that are taken at once from a stream in memory
+_BATCH = 32
 
 
 class StreamReader:
@@ -97,6 +100,8 @@ class StreamReader:
     def _step(self, inlet: Inlet) -> None:
         """Take what is at hand, up to the end of the tensor at most."""
         try:
+            if isinstance(inlet, MemoryInlet) and inlet.take(self._take_batch):
+                return
             n = inlet.read_into(self._parser.wanted())
             if n:
                 self._ready.extend(self._parser.advance(n))
@@ -113,6 +118,12 @@ class StreamReader:
             cause = error if isinstance(error, OSError) else OSError(str(error))
             raise as_file_error(cause, "reading") from error
         self._stop()
+
+    def _take_batch(self, data: memoryview, at: int) -> int:
+        batch: list[Tensor | Composite] = []
+        at = self._parser.take_whole(data, at, batch, _BATCH)
+        self._ready.extend(batch)
+        return at
 
     def _stop(self) -> None:
         if self._inlet is not None:

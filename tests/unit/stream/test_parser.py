@@ -296,3 +296,36 @@ def test_feed_takes_any_bytes_like_object() -> None:
     for form in (bytearray(data), memoryview(data), np.frombuffer(data, np.uint8), memoryview(data)[::1]):
         [t] = hurray.StreamParser().feed(form)  # type: ignore[arg-type]
         assert t.shape == (2, 3)
+
+
+def test_whole_plain_tensors_before_a_fault_come_first() -> None:
+    good = hurray.from_numpy(np.arange(6, dtype=np.int16))
+    writer = hurray.StreamWriter()
+    for _ in range(3):
+        writer.write(good)
+    small = good.descriptor.with_changes(shape=(7,)).encode() + good.buffer(0).to_numpy().tobytes()
+    data = writer.getvalue() + small + writer.getvalue()
+    reader = hurray.StreamReader(data)
+    for _ in range(3):
+        np.testing.assert_array_equal(next(reader).to_numpy(), np.arange(6))
+    with pytest.raises(hurray.BufferError, match="at least 14"):
+        next(reader)
+    assert list(reader) == []
+    parser = hurray.StreamParser()
+    assert len(parser.feed(data)) == 3
+    with pytest.raises(hurray.BufferError, match="at least 14"):
+        parser.feed(b"")
+    with pytest.raises(hurray.StreamError, match="broken"):
+        parser.feed(data)
+
+
+def test_buffers_of_whole_tensors_are_owned_and_aligned() -> None:
+    writer = hurray.StreamWriter()
+    for k in range(5):
+        writer.write(hurray.from_numpy(np.full(k, k, np.uint8)))
+    data = bytearray(writer.getvalue())
+    items = list(hurray.StreamReader(data))
+    data[:] = bytes(len(data))
+    for k, t in enumerate(items):
+        assert t.to_numpy().tolist() == [k] * k
+        assert not k or t.to_numpy().ctypes.data % 64 == 0
