@@ -47,7 +47,7 @@ class MemoryInlet:
         return n
 
     def take(self, take: Callable[[memoryview, int], int]) -> bool:
-        """Let ``take`` have what it wants of the bytes at hand (it returns where the rest starts); tell whether it did."""
+        """Offer ``take`` the bytes at hand, of which it returns where the rest starts; tell whether it took any."""
         before = self._at
         self._at = take(self._data, before)
         return self._at > before
