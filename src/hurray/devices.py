@@ -99,9 +99,7 @@ class Device:
     _id: int
     _class_tag: int
 
-    def __init__(
-        self, kind: str | int, device_id: int | None = None, memory_class: str | int | None = None
-    ) -> None:
+    def __init__(self, kind: str | int, device_id: int | None = None, memory_class: str | int | None = None) -> None:
         tag = _tag_of(kind, "device kind", DEVICE_TAGS, _check_device_tag)
         class_tag = 0
         if memory_class is not None:

@@ -172,12 +172,12 @@ def _index_to_torch(index: Tensor, copy: bool | None) -> torch.Tensor:
     return to_torch(index, copy=copy).view(torch.int64)
 
 
-def from_torch(t: torch.Tensor, *, copy: bool | None = None) -> Tensor:
+def from_torch(tensor: torch.Tensor, *, copy: bool | None = None) -> Tensor:
     """Return the values of a ``torch.Tensor`` as a tensor.
 
     Parameters
     ----------
-    t : torch.Tensor
+    tensor : torch.Tensor
         On the CPU; strided in any way (expanded ones too), or sparse COO, CSR or CSC without dense or batch dimensions.
         A tensor that requires a gradient is taken detached: only its values are kept.
     copy : bool, optional
@@ -188,7 +188,7 @@ def from_torch(t: torch.Tensor, *, copy: bool | None = None) -> Tensor:
     Raises
     ------
     TypeError
-        ``t`` is no ``torch.Tensor``.
+        ``tensor`` is no ``torch.Tensor``.
     UnsupportedError
         The device, dtype or layout has no counterpart here.
     CopyRequiredError
@@ -202,21 +202,21 @@ def from_torch(t: torch.Tensor, *, copy: bool | None = None) -> Tensor:
 
     Format: types, element types; layouts.
     """
-    if not isinstance(t, torch.Tensor):
-        raise TypeError(f"from_torch takes a torch.Tensor, not {type(t).__name__}")
-    if t.device.type != "cpu":
-        raise UnsupportedError(f"the tensor is on {t.device}; bring it to the CPU first, with t.cpu()")
-    if t.is_quantized or t.is_nested:
-        raise UnsupportedError(f"a {'quantized' if t.is_quantized else 'nested'} torch.Tensor has no plain values here")
-    dtype = from_torch_name(str(t.dtype))
-    values = t.detach()
+    if not isinstance(tensor, torch.Tensor):
+        raise TypeError(f"from_torch takes a torch.Tensor, not {type(tensor).__name__}")
+    if tensor.device.type != "cpu":
+        raise UnsupportedError(f"the tensor is on {tensor.device}; bring it to the CPU first, with .cpu()")
+    if tensor.is_quantized or tensor.is_nested:
+        raise UnsupportedError(f"a {'quantized' if tensor.is_quantized else 'nested'} torch.Tensor has no plain values here")
+    dtype = from_torch_name(str(tensor.dtype))
+    values = tensor.detach()
     if values.layout == torch.strided:
         return _dense_from_torch(values, dtype, copy)
     build = _FROM_SPARSE.get(str(values.layout))
     if build is None:
         raise UnsupportedError(f"a torch.Tensor of layout {values.layout} has no counterpart here; use t.to_dense()")
     if values.ndim != values.sparse_dim() + values.dense_dim() or values.dense_dim():
-        raise UnsupportedError(f"a sparse torch.Tensor with batch or dense dimensions is not taken: {tuple(t.shape)}")
+        raise UnsupportedError(f"a sparse torch.Tensor with batch or dense dimensions is not taken: {tuple(tensor.shape)}")
     return build(values, copy)
 
 

@@ -42,8 +42,8 @@ class Assembler:
     limits : Limits
         ``max_composite_depth`` bounds the heads on one path; the format's own bound of 8 always holds.
     permissive : bool
-        When members break a rule of their head, or are missing, hand them over as independent tensors instead of
-        refusing the whole.
+        When members break a rule of their head, are missing, or stand under a private rule, hand them over as
+        independent tensors instead of refusing the whole.
 
     Format: composite.
     """
@@ -89,6 +89,11 @@ class Assembler:
         if len(self._stack) >= self._max_depth:
             raise InvalidDescriptorError(f"composites nest deeper than {self._max_depth} heads on a path")
         frame = _Frame(descriptor, name)
+        if _rule(frame) == "private":
+            if not self._permissive:
+                raise InvalidDescriptorError(f"{descriptor.layout!r}: a private composition rule")
+            # Nobody here knows what its members make together, so the composites around it cannot be had either.
+            self._broken = True
         self._stack.append(frame)
         return self._close_full([])
 

@@ -24,9 +24,7 @@ from hurray.layouts._base import Codes
 __all__ = ["cast_codes", "scalar_code"]
 
 #: floats that NumPy lacks and ml_dtypes rounds twice when they come from float64
-_SMALL_FLOATS = frozenset(
-    {"float8_e4m3", "float8_e5m2", "float8_e8m0", "float4_e2m1", "float6_e2m3", "float6_e3m2"}
-)
+_SMALL_FLOATS = frozenset({"float8_e4m3", "float8_e5m2", "float8_e8m0", "float4_e2m1", "float6_e2m3", "float6_e3m2"})
 
 
 def cast_codes(array: NDArray[Any], dtype: Dtype) -> Codes:

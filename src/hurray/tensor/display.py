@@ -126,8 +126,7 @@ def tensor_repr(t: Tensor) -> str:
     name = t.layout.name
     if name not in _CONTENT:
         quantized = f", quantization={t.quantization!r}" if t.quantization is not None else ""
-        layout = f", layout={name!r}" if name != "row_major" else ""
-        return f"hurray.Tensor(shape={t.shape}, dtype={t.dtype}{layout}{quantized}, device={t.device!r})"
+        return f"hurray.Tensor(shape={t.shape}, dtype={t.dtype}{quantized}, device={t.device!r})"
     parts = f"layout={name!r}, shape={t.shape}, nnz={t.layout.nnz}, dtype={t.dtype}"  # type: ignore[attr-defined]
     if _SPARSE_DISPLAY.get() == "content":
         names = [n for n in _CONTENT[name] if n in ACCESSORS[name]]

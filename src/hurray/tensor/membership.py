@@ -64,7 +64,7 @@ def _check_part(head: Descriptor, k: int, member: Descriptor) -> None:
         parent = member.shard.parent_shape
         raise _fault(head, k, f"its shard's parent_shape {parent} is not the head's shape {head.shape}")
     if member.quantization is not None:
-        if not head.dtype.is_float:
+        if not head.dtype.is_float or head.dtype.is_complex:
             raise _fault(head, k, f"it is quantized and decodes to a float, but the head's dtype is {head.dtype}")
     elif member.dtype is not head.dtype or member.extension_type != head.extension_type:
         raise _fault(head, k, f"its decoded type {member.dtype} is not the head's dtype {head.dtype}")

@@ -16,13 +16,15 @@ from hurray.descriptor.model import Descriptor, handle_for
 from hurray.descriptor.sections import Shard
 from hurray.dtypes.table import BY_NAME, Dtype
 from hurray.errors import ArgumentTypeError, BufferError, InvalidDescriptorError, UnsupportedError
+from hurray.kernels import coords as coord_kernels
 from hurray.layouts import RowMajorLayout, layout_by_name
 from hurray.layouts._base import Encoded, Layout
-from hurray.layouts._region import Region, full_region, is_full, region_shape
+from hurray.layouts._region import Region, axis_array, full_region, is_full, region_shape
 from hurray.layouts._sparse import SparseLayout
 from hurray.quantization._base import Scheme
 from hurray.tensor.forming import read_only
 from hurray.tensor.indexing import select
+from hurray.tensor.slabs import slabs
 from hurray.tensor.values import (
     check_codes,
     check_content,
@@ -149,7 +151,7 @@ def transposed(t: Tensor, axes: tuple[int, ...]) -> Tensor | None:
         axis = getattr(scheme, "axis", None)
         if axis is not None:
             # Block parameters are numbered by the other dimensions in order, which only two dimensions keep.
-            if scheme.name != "per_channel_affine" and len(axes) > 2:  # type: ignore[union-attr]
+            if scheme.name != "per_channel_affine" and len(axes) > 2:
                 return None
             scheme = replace(scheme, axis=axes.index(axis))  # type: ignore[type-var]
         changes["quantization"] = scheme
@@ -202,38 +204,83 @@ def dequantize_values(
     if isinstance(t.layout, SparseLayout):
         return _dequantize_sparse(t, scheme, payload, params, region, out)
     if t.layout.kind == "indirect":
-        slots, codes = t.layout.read_slots(payload, region or full_region(payload.shape))  # type: ignore[attr-defined]
-        values = scheme.dequantize_slots(codes, slots, params, region)
-        return _into(out, values)
+        return _dequantize_paged(t, scheme, payload, params, region or full_region(payload.shape), out)
     if t.layout.name == "row_major" and (region is None or is_full(region, payload.shape)):
-        target = out if out is not None and out.flags.c_contiguous else np.empty(shape, np.float32)
+        target = out if out is not None and out.flags.c_contiguous else _new_values(shape)
         if scheme.dequantize_packed(params, payload.byte_offset, target):
             return target if out is None or target is out else _into(out, target)
         out = target if out is None else out
-    codes, _ = codes_of(t, payload, region)
-    check_codes(t, codes)
-    return scheme.dequantize(codes, region or full_region(payload.shape), params, out)
+    return _dequantize_dense(t, scheme, payload, params, region or full_region(payload.shape), out)
+
+
+def _new_values(shape: tuple[int, ...]) -> NDArray[np.float32]:
+    try:
+        return np.empty(shape, np.float32)
+    except (MemoryError, ValueError):
+        raise UnsupportedError(f"not enough memory for float32 values of shape {shape}") from None
+
+
+def _dequantize_dense(
+    t: Tensor, scheme: Scheme, payload: Any, params: Any, region: Region, out: NDArray[np.float32] | None
+) -> NDArray[np.float32]:
+    """Dequantize a view as it is, and in slabs what must be brought into order or unpacked first."""
+    result = _new_values(region_shape(region)) if out is None else out
+    is_view = t.layout.view(payload) is not None and all(isinstance(axis, range) for axis in region)
+    whole = (((slice(None),) * len(region), region),)
+    for place, part in whole if is_view else slabs(t, region):
+        # A layout reads everything faster than a region that happens to be everything.
+        codes, _ = codes_of(t, payload, None if is_full(part, payload.shape) else part)
+        check_codes(t, codes)
+        scheme.dequantize(codes, part, params, result[place])
+    return result
+
+
+def _dequantize_paged(
+    t: Tensor, scheme: Scheme, payload: Any, params: Any, region: Region, out: NDArray[np.float32] | None
+) -> NDArray[np.float32]:
+    layout: Any = t.layout
+    result = _new_values(region_shape(region)) if out is None else out
+    for place, part in slabs(t, region):
+        slots, codes = layout.read_slots(payload, part)
+        result[place] = scheme.dequantize_slots(codes, slots, params, part)
+    return result
 
 
 def _dequantize_sparse(
     t: Tensor, scheme: Scheme, payload: Any, params: Any, region: Region | None, out: NDArray[np.float32] | None
 ) -> NDArray[np.float32]:
     layout: Any = t.layout
-    region = region or full_region(payload.shape)
-    positions, relative = layout.stored_in(payload, region)
-    codes = layout.values(payload)[positions]
-    coords = np.empty_like(relative)
-    for k, axis in enumerate(region):
-        if isinstance(axis, range):
-            np.multiply(relative[:, k], axis.step, out=coords[:, k])
-            coords[:, k] += axis.start
-        else:
-            coords[:, k] = axis[relative[:, k]]
-    result = np.zeros(region_shape(region), np.float32) if out is None else out
-    if out is not None:
-        out[...] = 0
-    result[tuple(relative.T)] = scheme.dequantize_stored(codes, coords, params)
+    shape = payload.shape if region is None else region_shape(region)
+    result = _new_values(shape) if out is None else out
+    result[...] = 0
+    if region is None or is_full(region, payload.shape):
+        if _fill_stored(layout, scheme, payload, params, result):
+            return result
+        region = full_region(payload.shape)
+    for place, part in slabs(t, region):
+        positions, relative = layout.stored_in(payload, part)
+        coords = np.empty_like(relative)
+        for k, axis in enumerate(part):
+            coords[:, k] = axis_array(axis)[relative[:, k]]
+        result[place][tuple(relative.T)] = scheme.dequantize_stored(payload.take(positions), coords, params)
     return result
+
+
+def _fill_stored(layout: Any, scheme: Scheme, payload: Any, params: Any, result: NDArray[np.float32]) -> bool:
+    """Dequantize all stored elements to their places, a block at a time; False where the layout gives no blocks."""
+    blocks = layout._offset_blocks(payload) if payload.shape else None
+    if blocks is None:
+        return False
+    flat = result.reshape(-1) if result.flags.c_contiguous else None
+    for entries, offsets in blocks:
+        codes = payload.linear(entries.stop - entries.start, start=entries.start)
+        coords = coord_kernels.unravel(offsets.view(np.uint64), payload.shape).view(np.int64)
+        values = scheme.dequantize_stored(codes, coords, params)
+        if flat is None:
+            result[tuple(coords.T)] = values
+        else:
+            flat[offsets] = values
+    return True
 
 
 def _into(out: NDArray[np.float32] | None, values: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -251,28 +298,45 @@ def dequantize_region(
         raise InvalidDescriptorError(f"dequantize gives {', '.join(_FLOAT_TARGETS)}, not {dtype.name}")
     if out is not None:
         _check_out(out, dtype)
-    plain = key is None and dtype.name == "float32"
     if key is None:
-        values = dequantize_values(t, None, out if plain else None, sequence_lengths)
-    else:
-        selection = select(key, dense_shape(t))
+        return _dequantize_as(t, dtype, out, sequence_lengths)
+    selection = select(key, dense_shape(t))
 
-        def read(region: Region) -> NDArray[np.float32]:
-            return dequantize_values(t, region, None, sequence_lengths)
+    def read(region: Region) -> NDArray[np.float32]:
+        return dequantize_values(t, region, None, sequence_lengths)
 
-        def pick(points: NDArray[np.int64]) -> NDArray[np.float32]:
-            bounds = tuple(np.unique(points[:, k]) for k in range(points.shape[1]))
-            block = dequantize_values(t, bounds, None, sequence_lengths)
-            return block[tuple(np.searchsorted(b, points[:, k]) for k, b in enumerate(bounds))]
+    def pick(points: NDArray[np.int64]) -> NDArray[np.float32]:
+        bounds = tuple(np.unique(points[:, k]) for k in range(points.shape[1]))
+        block = dequantize_values(t, bounds, None, sequence_lengths)
+        return block[tuple(np.searchsorted(b, points[:, k]) for k, b in enumerate(bounds))]
 
-        values = np.asarray(finish(selection, read, pick))
-    if plain:
-        return values
+    values = np.asarray(finish(selection, read, pick))
     if out is None:
-        return values.astype(dtype.numpy) if dtype.name != "float32" else values
-    if out.shape != values.shape:
-        raise BufferError(f"out has shape {out.shape}, but the values have shape {values.shape}")
-    out[...] = values
+        with np.errstate(over="ignore"):
+            return values.astype(dtype.numpy) if dtype.name != "float32" else values
+    _check_shape(out, values.shape)
+    with np.errstate(over="ignore"):
+        out[...] = values
+    return out  # type: ignore[no-any-return]
+
+
+def _dequantize_as(t: Tensor, dtype: Dtype, out: Any, sequence_lengths: Sequence[int] | None) -> NDArray[Any]:
+    """Return all values as an array of ``dtype``; other types than float32 are rounded slab by slab."""
+    if dtype.name == "float32":
+        return dequantize_values(t, None, out, sequence_lengths)
+    shape = dense_shape(t)
+    if out is not None:
+        _check_shape(out, shape)
+    if out is not None and any(np.may_share_memory(out, b) for b in t._buffers):
+        # Writing there would change what is still to be read.
+        out[...] = _dequantize_as(t, dtype, None, sequence_lengths)
+        return out  # type: ignore[no-any-return]
+    if out is None:
+        refuse_absurd(t, shape)
+        out = np.empty(shape, dtype.numpy)
+    with np.errstate(over="ignore"):
+        for place, part in slabs(t, full_region(shape)):
+            out[place] = dequantize_values(t, part, None, sequence_lengths)
     return out  # type: ignore[no-any-return]
 
 
@@ -283,6 +347,11 @@ def _check_out(out: Any, dtype: Dtype) -> None:
         raise BufferError(f"out must be an array of {dtype}, but is of {out.dtype}")
     if not out.flags.writeable:
         raise BufferError("out is read-only")
+
+
+def _check_shape(out: NDArray[Any], shape: tuple[int, ...]) -> None:
+    if out.shape != shape:
+        raise BufferError(f"out has shape {out.shape}, but the values have shape {shape}")
 
 
 def contiguous_row_major(t: Tensor) -> Tensor:
