@@ -307,7 +307,7 @@ def test_nested_tiles() -> None:
 @pytest.mark.parametrize("levels", [8, 9, 12, 200])
 def test_eight_levels_of_tiles(levels: int) -> None:
     fields = b"".join(tiles((1,), 1, 4) for _ in range(levels - 1)) + tiles((1,))
-    about = {"layout": 0x04, "fields": fields, "shape": (3,), "type_tag": U8}
+    about: dict[str, Any] = {"layout": 0x04, "fields": fields, "shape": (3,), "type_tag": U8}
     if levels <= 8:
         assert read(numbers(3), **about).to_numpy().tolist() == [0, 1, 2]
     else:

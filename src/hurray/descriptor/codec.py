@@ -19,6 +19,7 @@ from hurray.dtypes.table import Dtype
 from hurray.errors import HurrayError, InvalidDescriptorError
 from hurray.layouts import LAYOUTS
 from hurray.layouts._base import Layout
+from hurray.layouts.composite import CompositeLayout
 from hurray.layouts.private import PrivateExtensionLayout
 from hurray.limits import MAX_RANK
 from hurray.quantization import parse_payload
@@ -170,7 +171,7 @@ def _parse_fixed(r: Reader, permissive: bool) -> tuple[int, Dtype, int, tuple[in
 def _layout_class(r: Reader, tag: int, permissive: bool) -> Callable[[Reader, tuple[int | None, ...]], Layout] | None:
     known = LAYOUTS.get(tag)
     if known is not None:
-        return known.parse_fields
+        return CompositeLayout.parse_carried if permissive and known is CompositeLayout else known.parse_fields
     if 0xF0 <= tag < 0xFF:
         return lambda reader, shape: PrivateExtensionLayout.parse_tagged(tag, reader)
     if not permissive:
