@@ -235,18 +235,20 @@ def to_morton(codes: npt.NDArray[Any], bits: Sequence[int], out: npt.NDArray[Any
 
 
 def from_morton(
-    linear: npt.NDArray[Any], shape: Sequence[int], out: npt.NDArray[Any] | None = None
+    linear: Any, shape: Sequence[int], out: npt.NDArray[Any] | None = None, *, first: int = 0
 ) -> npt.NDArray[Any]:
     """Return the logical array stored in Morton order; the inverse of `to_morton`.
 
     Parameters
     ----------
     linear
-        1-D contiguous array that reaches the greatest code of the shape.
+        1-D contiguous array that reaches the greatest code of the shape, or anything that slices and picks like one.
     shape
         Extents of the result, rank at least 1.
     out
         Array of ``linear``'s dtype and the given shape, of any memory order; made when absent.
+    first
+        Where the result begins along the first dimension.
 
     Format: layouts, morton.
     """
@@ -254,26 +256,29 @@ def from_morton(
         out = np.empty(tuple(shape), linear.dtype)
     elif out.shape != tuple(shape):
         raise ValueError(f"out must have shape {tuple(shape)}, not {out.shape}")
-    _relayout(out, linear, store=False)
+    _relayout(out, linear, store=False, first=first)
     return out
 
 
-def _relayout(logical: npt.NDArray[Any], linear: npt.NDArray[Any], *, store: bool) -> None:
+def _relayout(logical: npt.NDArray[Any], linear: Any, *, store: bool, first: int = 0) -> None:
     """Copy between logical and Morton order, cube by cube; cubes cut off by an edge go element by element."""
     rank = logical.ndim
     if not logical.size:
         return
     # Cubes larger than the array would only be edges.
     cube_bits = min(_BLOCK_BITS // rank, min(logical.shape).bit_length() - 1) if rank <= _MAX_CELL_RANK else 0
+    # Cubes are aligned, so they are no larger than what divides the place where they start.
+    cube_bits = min(cube_bits, (first & -first).bit_length() - 1) if first else cube_bits
     if rank == 1 or cube_bits < 2:
-        _gather_box(logical, linear, [0] * rank, store=store)
+        _gather_box(logical, linear, [first] + [0] * (rank - 1), store=store)
         return
     side = 1 << cube_bits
     move = _CubeCopy(rank, cube_bits, logical.dtype)
-    axes = [range(0, extent, side) for extent in logical.shape]
+    starts = [first] + [0] * (rank - 1)
+    axes = [range(start, start + extent, side) for start, extent in zip(starts, logical.shape, strict=True)]
     terms = [morton_axis_codes(np.array(axis), rank, dim, 63).tolist() for dim, axis in enumerate(axes)]
     for corner, places in zip(itertools.product(*axes), itertools.product(*terms), strict=True):
-        cube = logical[tuple(slice(start, start + side) for start in corner)]
+        cube = logical[tuple(slice(at - start, at - start + side) for at, start in zip(corner, starts, strict=True))]
         place = sum(places)
         if cube.size < side**rank:
             _gather_box(cube, linear, corner, store=store)
@@ -314,7 +319,7 @@ class _CubeCopy:
 
 def _gather_box(
     logical: npt.NDArray[Any],
-    linear: npt.NDArray[Any],
+    linear: Any,
     starts: Sequence[int],
     *,
     store: bool,

@@ -332,26 +332,34 @@ def to_hilbert(array: npt.NDArray[Any], order: int, out: npt.NDArray[Any] | None
     return out
 
 
+def cube_side(rank: int, order: int) -> int | None:
+    """Return the extent of the cubes by which arrays are copied, or None for ranks that are copied point by point."""
+    return 1 << min(order, _CUBE_LEVELS[rank]) if rank <= _MAX_TABLE_RANK else None
+
+
 def from_hilbert(
-    linear: npt.NDArray[Any], rank: int, order: int, out: npt.NDArray[Any] | None = None
+    linear: Any, rank: int, order: int, out: npt.NDArray[Any] | None = None, *, first: int = 0
 ) -> npt.NDArray[Any]:
     """Return the logical array stored in the order of the curve; the inverse of `to_hilbert`.
 
     Parameters
     ----------
     linear
-        1-D contiguous array of at least ``2**(rank * order)`` elements.
+        1-D contiguous array of at least ``2**(rank * order)`` elements, or anything that slices like one.
     rank
         Number of dimensions, at least 2.
     order
         Bits of a coordinate.
     out
-        Array of ``linear``'s dtype, every extent ``2**order``, of any memory order; made when absent.
+        Array of ``linear``'s dtype, every extent ``2**order``, of any memory order; made when absent.  It may have
+        fewer rows, a multiple of :func:`cube_side` where there is one: those from ``first`` on.
+    first
+        Where ``out`` begins along the first dimension, also such a multiple.
 
     Raises
     ------
     ValueError
-        ``out`` is no such cube.
+        ``out`` is no such part of the cube.
 
     Format: layouts, hilbert.
     """
@@ -359,9 +367,10 @@ def from_hilbert(
     shape = (1 << order,) * rank
     if out is None:
         out = np.empty(shape, linear.dtype)
-    elif out.shape != shape:
-        raise ValueError(f"out must have shape {shape}, not {out.shape}")
-    _relayout(out, linear, order, store=False)
+    side = cube_side(rank, order) or shape[0]
+    if out.shape[1:] != shape[1:] or len(out) % side or first % side or not 0 <= first <= shape[0] - len(out):
+        raise ValueError(f"out must have shape {shape} or be rows of it, {side} or a multiple, not {out.shape}")
+    _relayout(out, linear, order, store=False, first=first)
     return out
 
 
@@ -379,7 +388,7 @@ def _walk(rank: int, order: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.
     return points, state
 
 
-def _relayout(array: npt.NDArray[Any], linear: npt.NDArray[Any], order: int, *, store: bool) -> None:
+def _relayout(array: npt.NDArray[Any], linear: Any, order: int, *, store: bool, first: int = 0) -> None:
     """Copy between logical and curve order, cube by cube, each through scratch space and the table of its state."""
     rank = array.ndim
     if rank > _MAX_TABLE_RANK:
@@ -393,7 +402,11 @@ def _relayout(array: npt.NDArray[Any], linear: npt.NDArray[Any], order: int, *, 
     cube_scratch = np.empty((side,) * rank, array.dtype)
     scratch = cube_scratch.reshape(-1)
     points, states = _walk(rank, order - levels)
-    for number, (corner, state) in enumerate(zip((points * side).tolist(), states.tolist(), strict=True)):
+    corners = points * side
+    corners[:, 0] -= first
+    wanted = np.flatnonzero((corners[:, 0] >= 0) & (corners[:, 0] < len(array)))
+    for number in wanted.tolist():
+        corner, state = corners[number].tolist(), int(states[number])
         cube = array[tuple(slice(start, start + side) for start in corner)]
         stored = linear[number * size : (number + 1) * size]
         # mode="clip" only avoids take's buffered bounds check; each row of the table is a permutation.

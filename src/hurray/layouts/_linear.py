@@ -13,10 +13,10 @@ import numpy as np
 from hurray.errors import BufferError, UnsupportedError
 from hurray.kernels import bits as bit_kernels
 from hurray.layouts._base import BufferSpec, Codes, Layout, Payload, empty_codes
-from hurray.layouts._region import Region
+from hurray.layouts._region import Region, is_full
 from hurray.limits import DEFAULT_LIMITS
 
-__all__ = ["blank", "box_starts", "data_spec", "output", "require"]
+__all__ = ["PackedCodes", "blank", "box_starts", "data_spec", "leading_rows", "output", "require"]
 
 
 def data_spec(n_elems: int, bits: int, byte_offset: int) -> tuple[BufferSpec, ...]:
@@ -49,6 +49,26 @@ def box_starts(region: Region) -> list[int] | None:
             return None
         starts.append(axis.start)
     return starts
+
+
+def leading_rows(region: Region, shape: tuple[int, ...]) -> range | None:
+    """Return the rows of a region of consecutive whole rows (all of every dimension but the first), or None."""
+    rows = region[0] if region else None
+    if not isinstance(rows, range) or rows.step != 1 or not rows or not is_full(region[1:], shape[1:]):
+        return None
+    return rows
+
+
+class PackedCodes:
+    """The elements of a data buffer as a 1-D array that is unpacked only where it is read."""
+
+    def __init__(self, payload: Payload) -> None:
+        self._payload = payload
+
+    def __getitem__(self, key: Any) -> Codes:
+        if isinstance(key, slice):
+            return self._payload.linear(key.stop - key.start, start=key.start)
+        return self._payload.take(key)
 
 
 def output(layout: Layout, payload: Payload, shape: tuple[int, ...]) -> Codes:

@@ -23,6 +23,9 @@ from hurray.wire.writer import Writer
 
 __all__ = ["CooLayout"]
 
+# Entries whose offsets are made at a time.
+_BLOCK = 1 << 15
+
 
 @dataclass(frozen=True, slots=True)
 class CooLayout(SparseLayout):
@@ -169,8 +172,16 @@ class CooLayout(SparseLayout):
         coords = self._coords(payload)
         if coord_kernels.first_out_of_bounds(coords, payload.shape) >= 0:
             return None
-        offsets = coord_kernels.linear_keys(coords, payload.shape)
-        return None if offsets is None else iter([(slice(None), offsets.view(np.int64))])
+        if coord_kernels.linear_keys(coords[:0], payload.shape) is None:
+            return None
+        return self._blocks(coords, payload.shape)
+
+    def _blocks(self, coords: U64, shape: tuple[int, ...]) -> Iterator[tuple[slice, I64]]:
+        for start in range(0, len(coords), _BLOCK):
+            entries = slice(start, min(start + _BLOCK, len(coords)))
+            offsets = coord_kernels.linear_keys(coords[entries], shape)
+            assert offsets is not None
+            yield entries, offsets.view(np.int64)
 
 
 def _shown(coords: U64, position: int) -> str:

@@ -28,7 +28,7 @@ from hurray.layouts._base import (
     pack_codes,
     set_field,
 )
-from hurray.layouts._linear import data_spec, require
+from hurray.layouts._linear import PackedCodes, data_spec, leading_rows, require
 from hurray.layouts._region import Region, axis_array, is_full, region_shape
 from hurray.wire.reader import Reader
 from hurray.wire.writer import Writer
@@ -117,6 +117,9 @@ class HilbertLayout(Layout):
         if is_full(region, payload.shape):
             return hilbert.from_hilbert(payload.linear(1 << (rank * order)), rank, order)
         out = empty_codes(region_shape(region), payload.storage)
+        rows, side = leading_rows(region, payload.shape), hilbert.cube_side(rank, order)
+        if rows is not None and side is not None and not (rows.start % side or len(rows) % side):
+            return hilbert.from_hilbert(PackedCodes(payload), rank, order, out, first=rows.start)
         if out.size:
             self._read_points(payload, [axis_array(axis) for axis in region], (), out)
         return out

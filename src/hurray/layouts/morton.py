@@ -27,8 +27,8 @@ from hurray.layouts._base import (
     pack_codes,
     set_field,
 )
-from hurray.layouts._linear import blank, data_spec, require
-from hurray.layouts._region import Region, is_full
+from hurray.layouts._linear import PackedCodes, blank, data_spec, leading_rows, require
+from hurray.layouts._region import Region, is_full, region_shape
 from hurray.wire.reader import Reader
 from hurray.wire.writer import Writer
 
@@ -36,6 +36,8 @@ __all__ = ["MortonLayout"]
 
 # Codes are int64 offsets.
 _MAX_CODE_BITS = 63
+# Rows that start at a multiple of this are read in cubes of that extent or larger.
+_ALIGNED_ROWS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +103,15 @@ class MortonLayout(SeparableLayout):
 
     def read(self, payload: Payload, region: Region) -> Codes:
         require(self, payload)
-        if not is_full(region, payload.shape):
+        if is_full(region, payload.shape):
+            out = empty_codes(payload.shape, payload.storage)
+            return curves.from_morton(payload.linear(self._n_stored(payload.shape)), payload.shape, out=out)
+        rows = leading_rows(region, payload.shape)
+        if rows is None or rows.start % _ALIGNED_ROWS:
             return super(MortonLayout, self).read(payload, region)
-        out = empty_codes(payload.shape, payload.storage)
-        return curves.from_morton(payload.linear(self._n_stored(payload.shape)), payload.shape, out=out)
+        # Whole rows go cube by cube, like the whole array.
+        out = empty_codes(region_shape(region), payload.storage)
+        return curves.from_morton(PackedCodes(payload), out.shape, out=out, first=rows.start)
 
     @classmethod
     def encode(cls, codes: Codes, bits: int, **options: Any) -> Encoded:

@@ -24,6 +24,7 @@ from hurray.layouts._base import (
     n_elements,
     pack_codes,
 )
+from hurray.layouts._linear import leading_rows
 from hurray.layouts._region import Region, index_view
 from hurray.wire.reader import Reader
 from hurray.wire.writer import Writer
@@ -68,7 +69,16 @@ class _Contiguous(SeparableLayout):
 
     def read(self, payload: Payload, region: Region) -> Codes:
         codes = self.view(payload)
-        return super().read(payload, region) if codes is None else index_view(codes, region)
+        if codes is not None:
+            return index_view(codes, region)
+        # Whole rows (or columns, in that order) lie in one piece.
+        shape, turn = payload.shape, 1 if self._order == "C" else -1
+        rows = leading_rows(region[::turn], shape[::turn])
+        if rows is None:
+            return super().read(payload, region)
+        row = n_elements(shape[::turn][1:])
+        part = payload.linear(len(rows) * row, start=rows.start * row)
+        return part.reshape((len(rows), *shape[::turn][1:])[::turn], order=self._order)  # type: ignore[call-overload,no-any-return]
 
     def read_all(self, payload: Payload) -> Codes:
         return payload.linear(n_elements(payload.shape)).reshape(payload.shape, order=self._order)  # type: ignore[call-overload,no-any-return]

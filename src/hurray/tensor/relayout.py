@@ -226,11 +226,12 @@ def _dequantize_dense(
     """Dequantize a view as it is, and in slabs what must be brought into order or unpacked first."""
     result = _new_values(region_shape(region)) if out is None else out
     is_view = t.layout.view(payload) is not None and all(isinstance(axis, range) for axis in region)
-    whole = (((slice(None),) * len(region), region),)
+    whole: Any = (((...,), region),)
     for place, part in whole if is_view else slabs(t, region):
         # A layout reads everything faster than a region that happens to be everything.
         codes, _ = codes_of(t, payload, None if is_full(part, payload.shape) else part)
         check_codes(t, codes)
+        # The ellipsis makes a view of an array without dimensions too, which () would read.
         scheme.dequantize(codes, part, params, result[place])
     return result
 

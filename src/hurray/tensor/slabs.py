@@ -24,12 +24,13 @@ _MOST_SLABS = 8
 _CUBES = {2: 128, 3: 16, 4: 8}
 
 
-def slabs(t: Tensor, region: Region) -> Iterator[tuple[tuple[slice, ...], Region]]:
+def slabs(t: Tensor, region: Region) -> Iterator[tuple[tuple[Any, ...], Region]]:
     """Yield the slabs of a region: where each sits in an array of the region's shape, and its own region."""
     shape = region_shape(region)
     total = prod(shape)
     if total <= _LEAST_ELEMS:
-        yield (slice(None),) * len(shape), region
+        # An ellipsis, because an empty tuple would pick the number out of an array without dimensions.
+        yield (...,), region
         return
     axis = _axis(t, shape)
     row = total // shape[axis]
