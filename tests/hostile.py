@@ -97,6 +97,25 @@ def _odd_items() -> Iterator[Any]:
         b"", hurray.float32, [6, 0, 4], layout=hurray.BlockPagedLayout(4, 3, 0, 2),
         aux_buffers=[np.array([0, 2], "<u4"), np.array([0, 1, 2], "<u4")],
     )  # fmt: skip
+    for shape in ((0, 7), (7, 0), (5, 0, 2**40), (2**40, 2**20, 0)):
+        rank = len(shape)
+        for layout in (
+            hurray.ColMajorLayout(), hurray.StridedLayout([3] * rank), hurray.TiledLayout([2] * rank),
+            hurray.MortonLayout([3] * rank), hurray.CooLayout(0, True),
+        ):  # fmt: skip
+            for dtype in (hurray.int16, uint4, hurray.bool):
+                try:
+                    layout.validate_against_shape(shape)
+                    sizes = [spec.n_bytes for spec in layout.specs(shape, dtype.bit_width)]
+                except hurray.HurrayError:
+                    continue
+                if sum(sizes) < 1 << 16:
+                    buffers = [bytes(n) for n in sizes]
+                    yield hurray.Tensor(buffers[0], dtype, shape, layout=layout, aux_buffers=buffers[1:])
+    empty = hurray.PerChannelAffine.symmetric(0, 1)
+    yield hurray.Tensor(b"", hurray.int8, [0, 4], aux_buffers=[b""], quantization=empty)
+    blocks = hurray.NF4(1, 8, 1)
+    yield hurray.Tensor(b"", uint4, [0, 16], aux_buffers=[b""], quantization=blocks)
     wide = (2**63 + 9, 2**64 - 2)
     yield hurray.Tensor(
         np.array([1.0, 2.0]), hurray.float64, wide, layout=hurray.CooLayout(2, True),

@@ -72,3 +72,11 @@ def test_an_output_over_the_input(kind: str, start: int) -> None:
     out = memory[: X.size * 4].view(np.float32).reshape(X.shape)
     shared.dequantize(out=out)
     assert np.array_equal(out, want)
+
+
+def test_a_single_number() -> None:
+    for recipe in ("int8", "uint8", "int4", "int16", "int2"):
+        t = hurray.quantize(np.float32(3.5), recipe)
+        out = np.full((), np.nan, np.float32)
+        assert t.dequantize(out=out).to_numpy() == t.dequantize().to_numpy() == t.dequantize(()).to_numpy() == out
+        assert abs(float(out) - 3.5) < 1

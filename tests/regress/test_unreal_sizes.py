@@ -187,3 +187,22 @@ def test_sparse_values_of_long_dimensions_are_dequantized_where_they_are() -> No
     assert t.dequantize((slice(-1, -3, -1), 2)).to_numpy().tolist() == [2.0, 0.0]
     with pytest.raises(hurray.UnsupportedError):
         t.dequantize()
+
+
+@pytest.mark.parametrize("dtype", [hurray.float64, hurray.bool, hurray.dtype.float128], ids=str)
+def test_empty_rows_are_not_counted_one_by_one(dtype: Any) -> None:
+    for layout in (hurray.RowMajorLayout(), hurray.TiledLayout([2, 2, 2]), hurray.StridedLayout([1, 1, 1])):
+        t = hurray.Tensor(b"", dtype, (2**40, 2**20, 0), layout=layout)
+        assert hurray.compute_statistics(t, pattern=True).nnz == 0
+        t.validate()
+
+
+@pytest.mark.parametrize("shape", [(2**40, 0), (2**40, 2**20, 0), (0, 2**40)])
+def test_scales_of_empty_rows_are_refused_when_they_do_not_fit(shape: tuple[int, ...]) -> None:
+    t = hurray.Tensor(b"", hurray.float32, shape)
+    for axis in range(len(shape)):
+        if shape[axis] > 2**30:
+            with pytest.raises(hurray.HurrayError):
+                hurray.quantize(t, "int8_per_channel", axis=axis)
+        else:
+            hurray.quantize(t, "int8_per_channel", axis=axis)

@@ -402,7 +402,12 @@ class BlockPagedLayout(Layout):
         layout = cls(page_size, len(sources), 0, len(sequences), kv_role, layer_index, block_table_index_type)
         dtype = sequences[0].dtype if sequences else np.dtype(np.uint8)
         # Slots behind the end of a sequence are undefined to readers; zeros keep equal tensors equal in bytes.
-        pool: Codes = np.zeros((len(sources), page_size, *inner), dtype)
+        try:
+            pool: Codes = np.zeros((len(sources), page_size, *inner), dtype)
+        except (MemoryError, ValueError):
+            raise UnsupportedError(
+                f"layout 'block_paged': {len(sources)} pages of {page_size} tokens of shape {inner} do not fit memory"
+            ) from None
         for place, (s, p) in enumerate(sources):
             page = sequences[s][p * page_size : (p + 1) * page_size]
             pool[place, : len(page)] = page

@@ -16,7 +16,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from hurray.dtypes.table import BY_NAME, Dtype
-from hurray.errors import InvalidDescriptorError, UnsupportedError
+from hurray.errors import HurrayError, InvalidDescriptorError, UnsupportedError
 from hurray.kernels.scaling import NonFiniteError, ScaleRangeError
 from hurray.quantization._base import Quantized
 from hurray.quantization.mxfp import MXFP
@@ -89,6 +89,12 @@ class Recipe:
             ) from None
         except ScaleRangeError as error:
             raise InvalidDescriptorError(f"{self.name or self.scheme.name}: {error}") from None
+        except (MemoryError, ValueError) as error:
+            # An empty array may have more rows than there is memory for their scales.
+            if isinstance(error, HurrayError) or (x.size and isinstance(error, ValueError)):
+                raise
+            message = f"{self.name or self.scheme.name}: not enough memory for shape {x.shape}"
+            raise UnsupportedError(message) from None
         return done
 
     def _axis(self, axis: int, rank: int) -> int:

@@ -60,7 +60,8 @@ def compute_statistics(
     refuse_absurd(t, shape)
     sums = _Sums()
     found = dict.fromkeys(_PATTERNS, pattern and bool(shape))
-    for slab in _slabs(t, shape, sequence_lengths):
+    # An empty tensor may have any number of empty rows.
+    for slab in _slabs(t, shape, sequence_lengths) if total else ():
         sums.add(slab)
         for n, m in [p for p, holds in found.items() if holds]:
             found[n, m] = _has_pattern(slab, n, m)
