@@ -110,6 +110,6 @@ def progress(what: str, *, quiet: bool) -> Iterator[Callable[[str, int, int], No
         task = bar.add_task(what, total=None)
 
         def report(name: str, done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total, description=f"{what} {clean(name)[:40]}")
+            bar.update(task, completed=done, total=total or None, description=f"{what} {clean(name)[:40]}")
 
         yield report

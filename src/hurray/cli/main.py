@@ -34,6 +34,16 @@ COMMANDS: dict[str, Callable[..., None]] = {
 #: a slice may start with a minus sign, which is no option
 _SETTINGS: dict[str, dict[str, Any]] = {"cat": {"ignore_unknown_options": True}}
 
+#: what the library's messages advise, as options here
+_ADVICE = {
+    "kv={}": "--drop-metadata",
+    "dequantize=True": "--dequantize",
+    "densify=True": "--densify",
+    "other='dequantize'": "--other dequantize",
+    "other='skip'": "--other skip",
+    "axis= or axes=": "--split-axis",
+}
+
 app = typer.Typer(
     name="hurray",
     help="Look into, check and convert files of tensors in the Hurray format.",
@@ -94,7 +104,10 @@ def _message(error: BaseException) -> str:
         return "not enough memory"
     if isinstance(error, KeyError) and not isinstance(error, HurrayError):
         return f"no tensor {error.args[0]!r}" if error.args else "no such tensor"
-    return str(error) or type(error).__name__
+    text = str(error)
+    for advice, option in _ADVICE.items():
+        text = text.replace(advice, option)
+    return text or type(error).__name__
 
 
 def _fail(message: Any, code: int) -> int:

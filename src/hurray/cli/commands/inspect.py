@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from typing import Annotated
 
 import typer
 
-from hurray.cli._annotate import annotate
+from hurray.cli._annotate import Row, annotate
 from hurray.cli._console import clean, format_bytes, format_scheme, format_shape, print_line, print_table
+from hurray.cli._structure import structure_of
 from hurray.container.reader import File
 from hurray.descriptor import Descriptor, decode_descriptor
 from hurray.errors import FileError, HurrayError
@@ -27,9 +29,16 @@ def inspect(
     path: Annotated[str, typer.Argument(help="A Hurray file, a stream or a bare descriptor; - reads from stdin.")],
     name: Annotated[str | None, typer.Argument(help="The tensor, in a file.")] = None,
     at: Annotated[int, typer.Option("--at", min=0, help="Where the descriptor starts, in a stream.")] = 0,
+    file_structure: Annotated[
+        bool,
+        typer.Option("--file-structure", help="The parts of a file: header, tensors, metadata, index and trailer."),
+    ] = False,
 ) -> None:
     """Show a descriptor as an annotated hex table; where a malformed one breaks is marked."""
     source: Source = MemorySource(sys.stdin.buffer.read(), "<stdin>") if path == "-" else open_source(path)
+    if file_structure:
+        _show_structure(source, name)
+        return
     try:
         is_file = source.view(0, min(8, source.size)).tobytes() == _FILE_MAGIC
         if is_file:
@@ -47,11 +56,23 @@ def inspect(
         print_line(_summary(descriptor))
     except HurrayError as found:
         error = found
-    rows = [
-        (f"{'! ' if row.broken else ''}{row.offset}", row.hex, row.field, row.meaning)
-        for row in annotate(data, trace, error, base)
-    ]
-    print_table(("offset", "bytes", "field", "meaning"), rows, right=("offset",))
+    _print_rows(annotate(data, trace, error, base), error)
+
+
+def _show_structure(source: Source, name: str | None) -> None:
+    if name is not None:
+        raise typer.BadParameter("--file-structure shows the whole file, not one tensor", param_hint="NAME")
+    try:
+        rows, error = structure_of(source)
+    finally:
+        source.close()
+    _print_rows(rows, error)
+
+
+def _print_rows(rows: Iterable[Row], error: HurrayError | None) -> None:
+    """Print a table with the faults marked, then raise the error, if there is one."""
+    cells = [(f"{'! ' if row.broken else ''}{row.offset}", row.hex, row.field, row.meaning) for row in rows]
+    print_table(("offset", "bytes", "field", "meaning"), cells, right=("offset",))
     if error is not None:
         sys.stdout.flush()
         raise error

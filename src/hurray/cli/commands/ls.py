@@ -9,11 +9,14 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from hurray.cli._console import format_bytes, format_scheme, format_shape, print_json, print_line, print_table
+from hurray.cli._details import details_of, details_text
+from hurray.cli._pipes import source_of
 from hurray.container.reader import File
-from hurray.conversion import open_tensors
+from hurray.conversion import is_stream, open_tensors
 from hurray.descriptor import Descriptor
 from hurray.interop import Tensors
 from hurray.layouts import CompositeLayout
+from hurray.stream.reader import StreamReader
 from hurray.tensor.composite import Composite
 from hurray.tensor.tensor import Tensor
 
@@ -31,8 +34,9 @@ class _Line(NamedTuple):
     n_bytes: int
     quantization: str | None
     members: int
+    descriptor: Descriptor
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self, *, long: bool = False) -> dict[str, Any]:
         return {
             "name": self.name,
             "dtype": self.dtype,
@@ -42,36 +46,50 @@ class _Line(NamedTuple):
             "quantization": self.quantization,
             "depth": self.depth,
             "members": self.members,
+            **(details_of(self.descriptor) if long else {}),
         }
+
+    def as_row(self, *, long: bool = False) -> tuple[str, ...]:
+        row = (
+            "  " * self.depth + self.name,
+            f"{self.dtype} ({self.quantization})" if self.quantization else self.dtype,
+            format_shape(self.shape),
+            self.layout + (f" of {self.members}" if self.members else ""),
+            format_bytes(self.n_bytes),
+        )
+        return (*row, details_text(self.descriptor)) if long else row
 
 
 def ls(
-    path: Annotated[str, typer.Argument(help="A Hurray file, or one of a format that convert reads.")],
+    path: Annotated[str, typer.Argument(help="A Hurray file, or one of a format that convert reads; - is a stream.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     kv: Annotated[bool, typer.Option("--kv", help="Show the metadata as well.")] = False,
+    long: Annotated[
+        bool,
+        typer.Option("--long", "-l", help="Show stored elements, parameters, shards, devices and statistics as well."),
+    ] = False,
     format: Annotated[
         str | None, typer.Option("--format", help="The file's format, where its name does not say.")
     ] = None,
 ) -> None:
     """List the tensors of a file: name, dtype, shape, layout, bytes; composites as trees."""
-    with closing(open_tensors(path, format)) as tensors:
-        lines = list(_of_file(tensors) if isinstance(tensors, File) else _of_tensors(tensors))
-        metadata = dict(tensors.kv)
+    source, format = source_of(path, format)
+    metadata: dict[str, Any] = {}
+    if is_stream(source, format):
+        with StreamReader(source) as reader:
+            # One tensor at a time: a stream may hold more than memory does.
+            lines = [line for k, item in enumerate(reader) for line in _of_item(item, str(k), 0)]
+    else:
+        with closing(open_tensors(source, format)) as tensors:
+            lines = list(_of_file(tensors) if isinstance(tensors, File) else _of_tensors(tensors))
+            metadata = dict(tensors.kv)
     if as_json:
-        print_json({"path": path, "kv": _jsonable(metadata), "tensors": [line.as_json() for line in lines]})
+        tensor_rows = [line.as_json(long=long) for line in lines]
+        print_json({"path": path, "kv": _jsonable(metadata), "tensors": tensor_rows})
         return
     if lines:
-        rows = [
-            (
-                "  " * line.depth + line.name,
-                f"{line.dtype} ({line.quantization})" if line.quantization else line.dtype,
-                format_shape(line.shape),
-                line.layout + (f" of {line.members}" if line.members else ""),
-                format_bytes(line.n_bytes),
-            )
-            for line in lines
-        ]
-        print_table(("name", "dtype", "shape", "layout", "bytes"), rows, right=("bytes",))
+        columns = ("name", "dtype", "shape", "layout", "bytes", *(("details",) if long else ()))
+        print_table(columns, [line.as_row(long=long) for line in lines], right=("bytes",))
     top = [line for line in lines if line.depth == 0]
     total = format_bytes(sum(line.n_bytes for line in top))
     entries = f", {len(metadata)} metadata entr{'y' if len(metadata) == 1 else 'ies'}" if metadata else ""
@@ -105,7 +123,7 @@ def _sizes(file: File, names: list[str]) -> dict[str, int]:
 
 def _line(d: Descriptor, name: str, depth: int, n_bytes: int) -> _Line:
     members = d.layout.member_count if isinstance(d.layout, CompositeLayout) else 0
-    return _Line(depth, name, str(d.dtype), d.shape, d.layout.name, n_bytes, format_scheme(d.quantization), members)
+    return _Line(depth, name, str(d.dtype), d.shape, d.layout.name, n_bytes, format_scheme(d.quantization), members, d)
 
 
 def _of_tensors(tensors: Tensors) -> Iterator[_Line]:
