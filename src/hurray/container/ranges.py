@@ -51,6 +51,11 @@ class Part(NamedTuple):
     descriptor: Descriptor
     places: list[tuple[int, int]]
 
+    def extents(self) -> list[Extent]:
+        """Return the bytes that the tensor occupies; those of an unknown layout are known from the index alone."""
+        entry = self.entry
+        return extents(entry, [(entry.data_offset, entry.data_length)] if self.descriptor.is_opaque else self.places)
+
 
 def _fail(entry: Entry, region: Region, rule: str, message: str, offset: int) -> NoReturn:
     error = FileError(f"{region.file_name}: {rule}: {message}", filename=region.file_name)

@@ -430,7 +430,7 @@ class File(Mapping[str, Item]):
         """Return all tensors by descriptor offset, after checking names and ranges."""
         self._index.check()
         parts = [self._part(entry) for entry in self._in_order()]
-        self._refuse_overlap([extent for part in parts for extent in extents(part.entry, part.places)])
+        self._refuse_overlap([extent for part in parts for extent in part.extents()])
         return parts
 
     def _refuse_overlap(self, occupied: Iterable[Extent]) -> None:

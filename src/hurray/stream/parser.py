@@ -192,10 +192,13 @@ class StreamParser:
         ------
         StreamError
             The input ends inside a tensor, or a composite misses members.
+        InvalidDescriptorError
+            The last few bytes are the start of no descriptor.
         """
         self._refuse_broken()
         try:
             if self._descriptor is not None or self._have:
+                self._check_magic()
                 raise StreamError(f"unexpected end of stream: {self._place()}")
             if self._assembler.is_open and not self._permissive:
                 raise StreamError(f"torn composite at the end of the stream: {self._assembler.missing}")
@@ -263,7 +266,10 @@ class StreamParser:
             self._length = self._announced_length()
         if self._have < self._length:
             return ()
-        descriptor = decode_descriptor(bytes(self._staging[: self._length]), permissive=self._permissive)
+        try:
+            descriptor = decode_descriptor(bytes(self._staging[: self._length]), permissive=self._permissive)
+        except HurrayError as error:
+            raise _numbered(error, self.n_tensors) from None
         if self._have > self._length:
             raise InvalidDescriptorError(f"a descriptor has at least {_SHORTEST} bytes, not {self._length}")
         self._check_announced(descriptor)
@@ -273,7 +279,10 @@ class StreamParser:
             self._staging = bytearray(256)
         self.n_tensors += 1
         if descriptor.is_head:
-            return [item for _, item in self._assembler.push(descriptor, None)]
+            try:
+                return [item for _, item in self._assembler.push(descriptor, None)]
+            except HurrayError as error:
+                raise _numbered(error, self.n_tensors - 1) from None
         self._descriptor = descriptor
         return self._next_buffer()
 
@@ -290,6 +299,14 @@ class StreamParser:
         if length > limit:
             raise self._refusal(f"the descriptor announces {length} bytes, more than the limit of {limit}")
         return int(length)
+
+    def _check_magic(self) -> None:
+        """Tell bytes that are no descriptor from one that is cut short."""
+        found = bytes(self._staging[: min(self._have, len(MAGIC))])
+        if self._descriptor is None and not MAGIC.startswith(found):
+            raise InvalidDescriptorError(
+                f"tensor {self.n_tensors} of the stream: a descriptor starts with {MAGIC!r}, not {found!r} (its magic)"
+            )
 
     def _check_announced(self, descriptor: Descriptor) -> None:
         if descriptor.is_opaque:
@@ -324,8 +341,11 @@ class StreamParser:
                 return ()
             self._buffers.append(np.empty(0, np.uint8))
         buffers, self._buffers, self._descriptor = self._buffers, [], None
-        tensor = Tensor._from_parts(descriptor, buffers, permissive=self._permissive)
-        return [item for _, item in self._assembler.push(descriptor, tensor)]
+        try:
+            tensor = Tensor._from_parts(descriptor, buffers, permissive=self._permissive)
+            return [item for _, item in self._assembler.push(descriptor, tensor)]
+        except HurrayError as error:
+            raise _numbered(error, self.n_tensors - 1) from None
 
     def _refusal(self, message: str) -> StreamError:
         return StreamError(f"tensor {self.n_tensors} of the stream: {message}")
@@ -348,6 +368,12 @@ class StreamParser:
         size = self._descriptor.buffer_handles[k].byte_size
         filled = self._landing.filled if self._landing is not None else 0
         return f"tensor {self.n_tensors - 1}, buffer {k} has {filled} of {size} bytes"
+
+
+def _numbered(error: HurrayError, number: int) -> HurrayError:
+    """Say which tensor of the stream an error is about, since it has no name."""
+    error.args = (f"tensor {number} of the stream: {error}",)
+    return error
 
 
 def limits_from(
