@@ -1,7 +1,7 @@
-"""The surface that programs already use: the same expressions, examples and signatures here and in the published binding.
+"""The surface that programs already use: expressions, examples and signatures here and in the published binding.
 
-The expressions are in ``tests/data/peer_api``: ``agree.txt`` gives the same outcome in both, ``ours.txt`` says where this
-library does otherwise, with the reason.
+The expressions are in ``tests/data/peer_api``: ``agree.txt`` gives the same outcome in both, ``ours.txt`` says where
+this library does otherwise, with the reason.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-import helpers
-import hurray
 import numpy as np
 import pytest
+
+import helpers
+import hurray
 
 DATA = helpers.TESTS / "data" / "peer_api"
 SETUP = (DATA / "setup.txt").read_text(encoding="utf-8")

@@ -5,6 +5,7 @@ Format: descriptor, the section of the same name.
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,6 +32,11 @@ def _as_float(value: Any, what: str) -> float:
     if isinstance(value, (str, bytes)) or not hasattr(value, "__float__"):
         raise TypeError(f"{what} is a number, not {type(value).__name__}")
     return float(value)
+
+
+def _shown(value: object) -> str:
+    """Return a value as Python reads it back, NaN and infinities included."""
+    return f"float({str(value)!r})" if isinstance(value, float) and not math.isfinite(value) else repr(value)
 
 
 def _as_bool(value: object, what: str) -> bool:
@@ -228,7 +234,7 @@ class Statistics:
         return hash(self._packed())
 
     def __repr__(self) -> str:
-        known = [f"{n}={getattr(self, n)!r}" for group in _GROUPS for n in group if getattr(self, n) is not None]
+        known = [f"{n}={_shown(getattr(self, n))}" for group in _GROUPS for n in group if getattr(self, n) is not None]
         return f"Statistics({', '.join(known)})"
 
     @classmethod

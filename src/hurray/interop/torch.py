@@ -207,7 +207,8 @@ def from_torch(tensor: torch.Tensor, *, copy: bool | None = None) -> Tensor:
     if tensor.device.type != "cpu":
         raise UnsupportedError(f"the tensor is on {tensor.device}; bring it to the CPU first, with .cpu()")
     if tensor.is_quantized or tensor.is_nested:
-        raise UnsupportedError(f"a {'quantized' if tensor.is_quantized else 'nested'} torch.Tensor has no plain values here")
+        kind = "quantized" if tensor.is_quantized else "nested"
+        raise UnsupportedError(f"a {kind} torch.Tensor has no plain values here")
     dtype = from_torch_name(str(tensor.dtype))
     values = tensor.detach()
     if values.layout == torch.strided:

@@ -25,7 +25,7 @@ from hurray.wire.writer import Writer
 __all__ = ["PerTensorAffine"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class PerTensorAffine(Scheme):
     """``x = scale * (q - zero_point)`` with one scale and one zero point for the whole tensor.
 
@@ -56,6 +56,10 @@ class PerTensorAffine(Scheme):
     def __post_init__(self) -> None:
         object.__setattr__(self, "scale", _as_float32(self.scale))
         object.__setattr__(self, "zero_point", as_int(self.zero_point, "zero_point", -(2**31), 2**31 - 1))
+
+    def __repr__(self) -> str:
+        # The shortest digits that give the same float32.
+        return f"PerTensorAffine(scale={np.float32(self.scale)!s}, zero_point={self.zero_point})"
 
     @classmethod
     def parse_fields(cls, r: Reader, flags: int) -> Self:
