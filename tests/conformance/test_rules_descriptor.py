@@ -121,6 +121,24 @@ def test_the_element_count_does_not_wrap(shape: tuple[int, ...]) -> None:
             list(hurray.StreamReader(data))
 
 
+@pytest.mark.parametrize(
+    ("about", "buffers"),
+    [
+        ({"layout": 0x03, "fields": raw.i64s(0, 0)}, (b"\5",)),
+        ({"layout": 0x06, "fields": raw.u64s(1, 1)}, (b"\5", raw.u64s(2**40 - 1, 3))),
+    ],
+)
+def test_shapes_that_no_dense_layout_could_have(about: dict[str, Any], buffers: tuple[bytes, ...]) -> None:
+    [t] = hurray.StreamReader(raw.tensor(*buffers, type_tag=0x11, shape=(2**40, 2**40), **about))
+    assert isinstance(t, hurray.Tensor)
+    assert t.size is None
+    assert "1099511627776" in repr(t)
+    if t.layout.is_sparse:
+        assert t.lookup([[2**40 - 1, 3], [0, 0]]).tolist() == [5, 0]
+    with pytest.raises(hurray.HurrayError):
+        t.to_numpy()
+
+
 def test_nothing_is_sized_by_a_dynamic_shape() -> None:
     [t] = hurray.StreamReader(raw.tensor(b"1234567", shape=(raw.DYNAMIC, 4)))
     assert isinstance(t, hurray.Tensor)

@@ -369,3 +369,39 @@ def test_a_tensor_of_another_device_is_described_and_carried() -> None:
     with hurray.StreamWriter() as w:
         w.write(t)
     assert w.getvalue() == stream
+
+
+# Devices of DLPack: codes by memory class standard, host_pinned, unified, peer; None cannot cross
+CODES: dict[str, list[int | None]] = {
+    "cpu": [1, 1, 1, None],
+    "cuda": [2, 3, 13, None],
+    "rocm": [10, 11, None, None],
+    "metal": [8, 8, 8, None],
+    "vulkan": [7, 7, 7, None],
+    "webgpu": [15, None, None, None],
+    "hexagon": [16, 16, 16, None],
+    "level_zero": [14, 14, 14, None],
+    "opencl": [4, 4, 4, None],
+}
+
+
+@pytest.mark.parametrize("kind", DEVICES)
+def test_device_codes_of_dlpack(kind: str) -> None:
+    tag, allowed = DEVICES[kind]
+    for memory in allowed:
+        row = raw.handle(8, alignment=4096, device=tag, memory=memory)
+        [t] = hurray.StreamReader(raw.descriptor(type_tag=0x10, shape=(8,), buffers=[row]) + bytes(8))
+        assert isinstance(t, hurray.Tensor)
+        code = CODES[kind][memory]
+        if code is None:
+            with pytest.raises(hurray.UnsupportedError, match="DLPack"):
+                t.__dlpack_device__()
+        else:
+            assert t.__dlpack_device__() == (code, 0)
+
+
+def test_private_devices_do_not_cross_dlpack() -> None:
+    [t] = hurray.StreamReader(raw.descriptor(type_tag=0x10, shape=(0,), buffers=[raw.handle(0, device=0xF0)]))
+    assert isinstance(t, hurray.Tensor)
+    with pytest.raises(hurray.UnsupportedError, match="DLPack"):
+        t.__dlpack_device__()

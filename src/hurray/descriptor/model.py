@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from hurray.devices import CPU, Device
 from hurray.dtypes.table import Dtype
+from hurray.errors import BufferError
 from hurray.layouts._base import Layout, n_elements
 from hurray.layouts.private import UnknownLayout
 from hurray.quantization._base import Scheme, UnknownScheme
@@ -155,8 +156,13 @@ class Descriptor:
 
     @property
     def size(self) -> int | None:
-        """Number of elements; None when a dimension is dynamic."""
-        return None if None in self.shape else n_elements(self.shape)
+        """Number of elements; None when a dimension is dynamic, or when 64 bits cannot count them."""
+        if None in self.shape:
+            return None
+        try:
+            return n_elements(self.shape)
+        except BufferError:  # the dense layouts are refused then; sparse and broadcast ones need no such number
+            return None
 
     @property
     def device(self) -> Device:

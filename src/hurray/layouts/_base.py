@@ -246,7 +246,9 @@ def n_elements(shape: Shape) -> int:
     Raises
     ------
     InvalidDescriptorError
-        A dimension is dynamic, or the product does not fit 64 bits.
+        A dimension is dynamic.
+    BufferError
+        The product does not fit 64 bits, so no buffer holds the elements.
     """
     count = 1
     for k, n in enumerate(shape):

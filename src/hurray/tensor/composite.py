@@ -185,7 +185,7 @@ class Composite:
 
     @property
     def size(self) -> int | None:
-        """Number of elements of the whole; None when a dimension is dynamic."""
+        """Number of elements of the whole; None when a dimension is dynamic, or when 64 bits cannot count them."""
         return self._descriptor.size
 
     @property

@@ -157,7 +157,7 @@ class TensorCore:
 
     @property
     def size(self) -> int | None:
-        """Number of elements; None when a dimension is dynamic."""
+        """Number of elements; None when a dimension is dynamic, or when 64 bits cannot count them."""
         return self._descriptor.size
 
     @property
