@@ -1,4 +1,4 @@
-"""Tensors of every kind that the published binding can author, made by code that runs here and in the binding's process.
+"""Tensors of every kind that the published binding can author, made by code that runs in both processes.
 
 Everything is drawn from a seeded generator, so that both processes make equal tensors; buffers hold random bytes, index
 buffers legal content.
@@ -11,11 +11,12 @@ CASES = r'''
 import numpy as np
 
 DTYPES = """float16 bfloat16 float32 float64 int8 uint8 int16 uint16 int32 uint32 int64 uint64 bool float8_e4m3
-float8_e5m2 float8_e8m0 float4_e2m1 float6_e2m3 float6_e3m2 float128 int4 uint4 int2 uint2 complex64 complex128""".split()
-DEVICES = [("cpu", "standard"), ("cpu", "host_pinned"), ("cpu", "unified"), ("cuda", "standard"), ("cuda", "host_pinned"),
-    ("cuda", "unified"), ("cuda", "peer"), ("rocm", "peer"), ("metal", "unified"), ("vulkan", "host_pinned"),
-    ("webgpu", "standard"), ("hexagon", "unified"), ("level_zero", "peer"), ("opencl", "standard"), (0xF1, 0xF2),
-    (0xFE, "standard")]
+float8_e5m2 float8_e8m0 float4_e2m1 float6_e2m3 float6_e3m2 float128 int4 uint4 int2 uint2
+complex64 complex128""".split()
+DEVICES = [("cpu", "standard"), ("cpu", "host_pinned"), ("cpu", "unified"), ("cuda", "standard"),
+    ("cuda", "host_pinned"), ("cuda", "unified"), ("cuda", "peer"), ("rocm", "peer"), ("metal", "unified"),
+    ("vulkan", "host_pinned"), ("webgpu", "standard"), ("hexagon", "unified"), ("level_zero", "peer"),
+    ("opencl", "standard"), (0xF1, 0xF2), (0xFE, "standard")]
 
 def u64(values):
     return np.asarray(values, np.uint64).tobytes()
@@ -76,9 +77,10 @@ def layouts(hurray, rng):
         pages, size, heads, dim = (int(n) for n in rng.integers(1, 4, 4))
         table = rng.integers(0, pages, int(rng.integers(1, 5))).astype(width)
         ptr = np.array([0, len(table) // 2, len(table)], width)
-        layout = hurray.BlockPagedLayout(size, pages, 0, 2, ["key", "value", "fused"][pages - 1], [None, 7][size % 2], kind)
-        tokens = len(table) * size
-        yield "paged_" + kind, layout, (tokens, heads, dim), pages * size * heads * dim, [table.tobytes(), ptr.tobytes()]
+        role, layer = ["key", "value", "fused"][pages - 1], [None, 7][size % 2]
+        layout = hurray.BlockPagedLayout(size, pages, 0, 2, role, layer, kind)
+        shape = (len(table) * size, heads, dim)
+        yield "paged_" + kind, layout, shape, pages * size * heads * dim, [table.tobytes(), ptr.tobytes()]
     extra = [bytes(rng.bytes(int(n))) for n in rng.integers(0, 9, int(rng.integers(0, 3)))]
     layout = hurray.PrivateExtensionLayout(0xF0 + int(rng.integers(0, 15)), int(rng.integers(0, 2**63)), rng.bytes(5))
     yield "private", layout, (2, 3), 6, extra
@@ -118,11 +120,13 @@ def edges(hurray, rng):
     for kind, memory_class in DEVICES:
         device = hurray.Device(kind, 0, memory_class)
         yield f"device {kind} {memory_class}", hurray.Tensor(rng.bytes(8), hurray.int8, (8,), device)
+    half = dict(is_float=True, sign_bits=1, exponent_bits=5, mantissa_bits=10, exponent_bias=15, has_nan=True)
     for tag, width, extra in ((0xF0, 8, {}), (0xFE, 24, {"is_signed": True}), (0xF3, 4, {}), (0xF4, 1, {}),
-        (0xF5, 16, dict(is_float=True, sign_bits=1, exponent_bits=5, mantissa_bits=10, exponent_bias=15, has_nan=True))):
+        (0xF5, 16, half)):
         section = hurray.ExtensionType(width, **extra)
         data = rng.bytes(section.buffer_size_bytes(12))
-        yield f"extension {tag} {width}", hurray.Tensor(data, hurray.Dtype.from_tag(tag), (3, 4), extension_type=section)
+        dtype = hurray.Dtype.from_tag(tag)
+        yield f"extension {tag} {width}", hurray.Tensor(data, dtype, (3, 4), extension_type=section)
     coo = hurray.CooLayout(1, True)
     yield "extension coo", hurray.Tensor(rng.bytes(3), hurray.Dtype.from_tag(0xF2), (5,), layout=coo,
         aux_buffers=[u64([4])], extension_type=hurray.ExtensionType(24))
@@ -144,24 +148,27 @@ def quantized(hurray, rng):
     i8, u8, i4, u4, f32 = hurray.int8, hurray.uint8, hurray.dtype.int4, hurray.dtype.uint4, hurray.float32
     scales = lambda n: (rng.random(n).astype(np.float32) + 0.5).tobytes()
     zeros = lambda n: rng.integers(0, 2, n).astype(np.int32).tobytes()
-    for dtype in (i8, u8, hurray.int16, hurray.uint16, hurray.int32, hurray.uint32, i4, u4, hurray.dtype.int2, hurray.dtype.uint2):
+    every = "int8 uint8 int16 uint16 int32 uint32 int4 uint4 int2 uint2".split()
+    for dtype in (getattr(hurray.dtype, name) for name in every):
         scheme = hurray.PerTensorAffine(float(rng.random() + 0.5), 1)
         yield f"per_tensor {dtype}", dense(hurray, rng, dtype, (3, 5), quantization=scheme)
         scheme = hurray.PerChannelAffine.symmetric(1, 1)
         yield f"per_channel {dtype}", dense(hurray, rng, dtype, (3, 5), quantization=scheme, aux_buffers=[scales(5)])
     scheme = hurray.PerChannelAffine.asymmetric(0, 1, 2)
-    yield "per_channel asymmetric", dense(hurray, rng, i8, (3, 5), quantization=scheme, aux_buffers=[scales(3), zeros(3)])
+    aux = [scales(3), zeros(3)]
+    yield "per_channel asymmetric", dense(hurray, rng, i8, (3, 5), quantization=scheme, aux_buffers=aux)
     for kind, width in ((hurray.float16, np.float16), (hurray.bfloat16, None), (f32, np.float32)):
         data = (rng.random(8) + 0.5).astype(width).tobytes() if width else bytes([0x80, 0x3F]) * 8
         scheme = hurray.PerBlockAffine.symmetric(1, 8, 1, kind)
         yield f"per_block {kind}", dense(hurray, rng, i4, (4, 16), quantization=scheme, aux_buffers=[data])
         scheme = hurray.PerBlockAffine.asymmetric(1, 8, 1, 2, kind)
-        yield f"per_block {kind} zeros", dense(hurray, rng, u8, (4, 16), quantization=scheme, aux_buffers=[data, zeros(8)])
+        aux = [data, zeros(8)]
+        yield f"per_block {kind} zeros", dense(hurray, rng, u8, (4, 16), quantization=scheme, aux_buffers=aux)
     yield "nf4", dense(hurray, rng, u4, (4, 64), quantization=hurray.NF4(1, 64, 1), aux_buffers=[scales(4)])
     e8m0 = lambda n: rng.integers(120, 134, n).astype(np.uint8).tobytes()
     for name in ("float8_e4m3", "float8_e5m2", "float4_e2m1", "float6_e2m3", "float6_e3m2", "int8", "int4"):
-        dtype = getattr(hurray.dtype, name)
-        yield f"mxfp {name}", dense(hurray, rng, dtype, (2, 32), quantization=hurray.MXFP(1, 32, 1), aux_buffers=[e8m0(2)])
+        parts = dict(quantization=hurray.MXFP(1, 32, 1), aux_buffers=[e8m0(2)])
+        yield f"mxfp {name}", dense(hurray, rng, getattr(hurray.dtype, name), (2, 32), **parts)
     values, index, ptr = rng.bytes(4), u64([0, 2, 1, 2]), u64([0, 2, 3, 4])
     scheme = hurray.PerChannelAffine.symmetric(0, 3)
     yield "quantized csr", hurray.Tensor(values, i8, (3, 3), layout=hurray.CsrLayout(4), quantization=scheme,
@@ -205,9 +212,9 @@ def cases(hurray, seed):
     for make in (every_layout, edges, sections, quantized, composites):
         yield from make(hurray, rng)
 
-KV = {"s": "h\u00e9\u2603", "empty": "", "i": -(2**63), "j": 2**63 - 1, "f": -0.0, "g": float("inf"), "t": True, "n": False,
-    "raw": bytes(range(256)), "none": b"", "ints": [1, -2], "strings": ["a", ""], "floats": [1.5, float("nan")],
-    "bools": [True, False], "bytes": [b"", b"\0"], "k\u00e4y": 1}
+KV = {"s": "h\u00e9\u2603", "empty": "", "i": -(2**63), "j": 2**63 - 1, "f": -0.0, "g": float("inf"), "t": True,
+    "n": False, "raw": bytes(range(256)), "none": b"", "ints": [1, -2], "strings": ["a", ""],
+    "floats": [1.5, float("nan")], "bools": [True, False], "bytes": [b"", b"\0"], "k\u00e4y": 1}
 '''
 
 #: defines ``described(item)``: every public field of a tensor or composite, and the bytes of its buffers
@@ -228,9 +235,9 @@ extension_data raw_bytes""".split()
 
 def described(item):
     d = item.descriptor
-    out = {n: repr(getattr(d, n)) for n in "shape ndim size dtype device byte_offset version encoded_len".split()}
+    names = "shape ndim size dtype device byte_offset version encoded_len statistics shard extension_type".split()
+    out = {n: repr(getattr(d, n)) for n in names}
     out["quantization"] = [type(d.quantization).__name__, d.quantization.encode().hex()] if d.quantization else None
-    out.update({n: repr(getattr(d, n)) for n in "statistics shard extension_type".split()})
     out["layout"] = layout_fields(d.layout)
     out["handles"] = [[b.byte_size, b.alignment, b.sync_mode, b.is_empty, repr(b.device)] for b in d.buffer_handles]
     out["descriptor"] = d.encode().hex()
@@ -238,7 +245,8 @@ def described(item):
         out["roles"] = list(item.member_roles)
         out["members"] = [described(m) for m in item.members]
         return out
-    parts = [np.asarray(item.buffer(k)).tobytes() if item.device.kind == "cpu" else b"" for k in range(item.buffer_count)]
+    on_cpu = item.device.kind == "cpu"
+    parts = [np.asarray(item.buffer(k)).tobytes() for k in range(item.buffer_count) if on_cpu]
     out["buffers"] = [hashlib.sha256(p).hexdigest() for p in parts]
     return out
 '''

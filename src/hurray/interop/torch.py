@@ -217,7 +217,8 @@ def from_torch(tensor: torch.Tensor, *, copy: bool | None = None) -> Tensor:
     if build is None:
         raise UnsupportedError(f"a torch.Tensor of layout {values.layout} has no counterpart here; use t.to_dense()")
     if values.ndim != values.sparse_dim() + values.dense_dim() or values.dense_dim():
-        raise UnsupportedError(f"a sparse torch.Tensor with batch or dense dimensions is not taken: {tuple(tensor.shape)}")
+        shape = tuple(tensor.shape)
+        raise UnsupportedError(f"a sparse torch.Tensor with batch or dense dimensions is not taken: {shape}")
     return build(values, copy)
 
 
