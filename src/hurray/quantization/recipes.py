@@ -8,11 +8,13 @@ Format: quantization, quantizing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from hurray.dtypes.table import BY_NAME, Dtype
@@ -80,22 +82,40 @@ class Recipe:
         if "axis" in options:
             options["axis"] = self._axis(options["axis"], x.ndim)
             self._check_block(options, x.shape)
-        try:
+        with self._naming(x.shape):
             done: Quantized = self.scheme.quantize(x, self.dtype, first_index=first_index, workers=workers, **options)
+        return done
+
+    def quantize_slots(self, x: NDArray[Any], slots: NDArray[np.int64], *, page_size: int, n_slots: int) -> Quantized:
+        """Quantize block-paged tokens per page slot: see :meth:`PerBlockAffine.quantize_slots`."""
+        options = {name: self.options[name] for name in ("symmetric", "scale_type") if name in self.options}
+        with self._naming(x.shape):
+            return PerBlockAffine.quantize_slots(
+                x, self.dtype, slots, page_size=page_size, n_slots=n_slots, first_index=3, **options
+            )
+
+    @contextmanager
+    def _naming(self, shape: tuple[int, ...]) -> Iterator[None]:
+        """Turn the kernels' errors into ours, which name the recipe and the element."""
+        what = self.name or self.scheme.name
+        try:
+            yield
         except NonFiniteError as error:
-            place = list(error.position) if len(error.position) != 1 else error.position[0]
+            # Tokens are quantized as rows, so that the last index may stand for several.
+            lead = error.position[:-1]
+            tail = np.unravel_index(error.position[-1], shape[len(lead) :]) if error.position else ()
+            place = [*lead, *(int(k) for k in tail)]
+            shown = place[0] if len(place) == 1 else place
             raise InvalidDescriptorError(
-                f"{self.name or self.scheme.name}: element {place} is {error.value}, which cannot be quantized"
+                f"{what}: element {shown} is {error.value}, which cannot be quantized"
             ) from None
         except ScaleRangeError as error:
-            raise InvalidDescriptorError(f"{self.name or self.scheme.name}: {error}") from None
+            raise InvalidDescriptorError(f"{what}: {error}") from None
         except (MemoryError, ValueError) as error:
             # An empty array may have more rows than there is memory for their scales.
-            if isinstance(error, HurrayError) or (x.size and isinstance(error, ValueError)):
+            if isinstance(error, HurrayError) or (0 not in shape and isinstance(error, ValueError)):
                 raise
-            message = f"{self.name or self.scheme.name}: not enough memory for shape {x.shape}"
-            raise UnsupportedError(message) from None
-        return done
+            raise UnsupportedError(f"{what}: not enough memory for shape {shape}") from None
 
     def _axis(self, axis: int, rank: int) -> int:
         if not -rank <= axis < rank:

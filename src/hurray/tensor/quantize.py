@@ -19,7 +19,7 @@ from hurray.errors import InvalidDescriptorError, UnsupportedError
 from hurray.kernels.bits import packed_nbytes
 from hurray.layouts import BlockPagedLayout, RowMajorLayout, SparseLayout
 from hurray.layouts._base import Encoded, Layout, pack_codes
-from hurray.quantization import PerBlockAffine, Quantized, Recipe, recipe
+from hurray.quantization import RECIPES, PerBlockAffine, Quantized, Recipe, recipe
 from hurray.quantization._base import Scheme
 from hurray.tensor.build import asarray
 from hurray.tensor.relayout import dequantize_values
@@ -27,6 +27,8 @@ from hurray.tensor.tensor import Tensor
 from hurray.tensor.values import check_content, dense_shape, payload_of, refuse_absurd, stored_codes
 
 __all__ = ["QuantizationError", "quantization_error", "quantize"]
+
+_RUN = 1 << 16
 
 
 def quantize(
@@ -154,6 +156,7 @@ def _quantize_sparse(t: Tensor, how: Recipe, workers: int | None) -> Tensor:
         if t.quantization is not None:
             coords, _ = stored_codes(t, payload)
             numbers = dequantize_values(t, None, None)[tuple(coords.T)]
+        _check_finite(t, payload, how, numbers)
         done = how.quantize(numbers, first_index=n_own, workers=workers)
         codes = done.codes
     else:
@@ -173,16 +176,39 @@ def _quantize_paged(t: Tensor, how: Recipe, lengths: Sequence[int] | None, worke
     n_slots = layout.num_pages * layout.page_size
     numbers = numbers_of(t, lengths)
     if how.scheme is PerBlockAffine:
-        given = {k: v for k, v in how.options.items() if k in ("symmetric", "scale_type")}
-        done = PerBlockAffine.quantize_slots(
-            numbers, how.dtype, slots, page_size=layout.page_size, n_slots=n_slots, first_index=3, **given
-        )
+        _check_paged(how, layout)
+        done = how.quantize_slots(numbers, slots, page_size=layout.page_size, n_slots=n_slots)
     else:
         done = how.quantize(numbers, first_index=3, workers=workers)
     pool = np.zeros((n_slots, heads, dim), done.codes.dtype)
     pool[slots] = done.codes
     encoded = Encoded(layout, (pack_codes(pool, how.dtype.bit_width), *t._buffers[1:3]))
     return _assemble(t, how, encoded, done)
+
+
+def _check_finite(t: Tensor, payload: Any, how: Recipe, numbers: NDArray[Any]) -> None:
+    """Refuse stored numbers that are not finite by their coordinates; how they are numbered is the layout's affair."""
+    if numbers.dtype.kind != "f":
+        return
+    for start in range(0, len(numbers), _RUN):
+        bad = ~np.isfinite(numbers[start : start + _RUN])
+        if bad.any():
+            at = start + int(bad.argmax())
+            coords, _ = stored_codes(t, payload)
+            what = f"{how.name or how.scheme.name}: element {coords[at].tolist()}"
+            raise InvalidDescriptorError(f"{what} is {float(numbers[at])}, which cannot be quantized")
+
+
+def _check_paged(how: Recipe, layout: Any) -> None:
+    """Refuse blocks that are no page slots; those of a recipe by name were not asked for."""
+    usual = RECIPES.get(how.name)
+    for option, wanted in (("axis", 0), ("block_size", layout.page_size)):
+        value = how.options.get(option, wanted)
+        if value != wanted and not (option == "axis" and value == -3):
+            if usual is not None and usual.options.get(option) == value:
+                continue
+            what = f"{how.name or how.scheme.name}: in layout 'block_paged' blocks are page slots"
+            raise InvalidDescriptorError(f"{what}, so {option} is {wanted}, not {value}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,6 +61,10 @@ def to_layout(
     payload = payload_of(t, sequence_lengths)
     _check_scheme_fits(t, target)
     bits = payload.bits
+    if target.kind == "indirect" and (sequence_lengths is not None or t.layout.kind == "indirect"):
+        # Pages are filled sequence by sequence, whether the tokens come from pages or not.
+        lengths = t.layout.sequence_lengths(payload) if sequence_lengths is None else sequence_lengths  # type: ignore[attr-defined]
+        options = {"sequence_lengths": lengths, **options}
     try:
         if isinstance(t.layout, SparseLayout) and issubclass(target, SparseLayout):
             encoded = t.layout.convert(payload, target, checked=t._checked, **options)
@@ -231,7 +235,6 @@ def _dequantize_dense(
         # A layout reads everything faster than a region that happens to be everything.
         codes, _ = codes_of(t, payload, None if is_full(part, payload.shape) else part)
         check_codes(t, codes)
-        # The ellipsis makes a view of an array without dimensions too, which () would read.
         scheme.dequantize(codes, part, params, result[place])
     return result
 
