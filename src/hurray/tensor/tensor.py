@@ -154,9 +154,9 @@ class Tensor(TensorCore):
 
     def __getattr__(self, name: str) -> Any:
         # ``pos`` and ``crd`` exist on csf tensors only, so that hasattr tells the truth.
-        if name in ("pos", "crd") and self.layout.name == "csf":
+        if name in ("pos", "crd") and _is_formed(self) and self.layout.name == "csf":
             return lambda level: level_component(self, name, *_csf_level(self, name, level))
-        if name.startswith("_"):  # also the slots of a tensor that is not there yet, which has no layout to name
+        if name.startswith("_") or not _is_formed(self):
             raise AttributeError(f"'Tensor' object has no attribute {name!r}", name=name, obj=self)
         raise missing(self, name)
 
@@ -328,6 +328,9 @@ class Tensor(TensorCore):
         layout : str or Layout
             A name (``options`` are the layout's arguments, such as ``mode_order=[2, 0, 1]`` or
             ``tile_shape=[128, 128]``) or a layout object.
+        sequence_lengths : sequence of int, optional
+            Tokens of each sequence of a block_paged tensor, before or after: where they do not follow from the
+            descriptor, and how a tensor is paged (by default all its tokens are one sequence).
 
         Raises
         ------
@@ -443,6 +446,15 @@ class Tensor(TensorCore):
 
 
 _ACCESSOR_NAMES = frozenset(name for names in ACCESSORS.values() for name in names) | {"nnz", "mode_order"}
+
+
+def _is_formed(t: Tensor) -> bool:
+    """Tell whether a tensor has its parts: copying and unpickling ask for attributes before it has."""
+    try:
+        object.__getattribute__(t, "_descriptor")
+    except AttributeError:
+        return False
+    return True
 
 
 def _dense(array: NDArray[Any], dtype: Dtype) -> Tensor:
