@@ -245,7 +245,7 @@ def asarray(obj: Any, *, dtype: Dtype | None = None, device: Device | None = Non
         if copy is False:
             raise CopyRequiredError(f"converting {obj.dtype} to {dtype} needs a copy")
         refuse_absurd(obj, dense_shape(obj))
-        return cast(obj.to_numpy(dtype=np.float64 if obj.dtype.name == "float128" else None), dtype)
+        return _converted(obj, dtype)
     if isinstance(obj, np.ndarray):
         keeps = dtype is None or _stores(dtype, obj)
         tensor = from_numpy(obj, copy=copy if keeps else None)
@@ -258,6 +258,16 @@ def asarray(obj: Any, *, dtype: Dtype | None = None, device: Device | None = Non
             raise CopyRequiredError(f"an object of type {type(obj).__name__} can only be copied")
         tensor = from_numpy(_to_array(obj))
     return tensor if dtype is None or tensor.dtype is dtype else asarray(tensor, dtype=dtype, copy=copy)
+
+
+def _converted(t: Tensor, dtype: Dtype) -> Tensor:
+    """Return a tensor's values in another type; a sparse tensor keeps its layout and its coordinates."""
+    kind = np.float64 if t.dtype.name == "float128" else None
+    if not t.layout.is_sparse or t.quantization is not None:
+        return cast(t.to_numpy(dtype=kind), dtype)
+    data = pack_codes(cast_codes(t.values.to_numpy(dtype=kind), dtype), dtype.bit_width)
+    own = t._buffers[1 : t.layout.buffer_count]
+    return Tensor(data, dtype, t.shape, aux_buffers=own, layout=t.layout, shard=t.shard)
 
 
 def _stores(dtype: Dtype, array: NDArray[Any]) -> bool:
@@ -303,9 +313,11 @@ def sparse_coo(
     """
     dims = as_shape(shape)
     stored = asarray(values, copy=copy)
+    if stored.quantization is not None:
+        raise UnsupportedError("quantized values have parameters of their own; use dequantize() or to_layout('coo')")
     where = indices.to_numpy() if isinstance(indices, Tensor) else np.asarray(indices)
-    if where.size == 0 and where.dtype.kind == "f":
-        where = where.astype(np.uint64)
+    if where.size == 0 and where.shape[:1] == (0,):
+        where = np.empty((0, len(dims)), np.uint64)
     if where.ndim != 2 or where.shape[1] != len(dims) or where.dtype.kind not in "iu":
         raise InvalidDescriptorError(
             f"indices must be integers of shape (nnz, {len(dims)}), not {where.dtype} of shape {where.shape}"

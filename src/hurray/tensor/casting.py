@@ -63,6 +63,8 @@ def cast_codes(array: NDArray[Any], dtype: Dtype) -> Codes:
 
 
 def _small_floats(array: NDArray[Any], dtype: Dtype) -> Codes:
+    if dtype.bit_width < 8 and array.dtype.kind == "f" and np.isnan(array).any():
+        raise InvalidDescriptorError(f"{dtype} has no NaN")
     codes = minifloat.encode(array, dtype.name, saturate=False)
     if dtype.name == "float8_e8m0":
         bad = (codes == 0x00) | (codes == 0xFF)
@@ -97,13 +99,22 @@ def scalar_code(value: Any, dtype: Dtype) -> Codes:
     """
     array = np.asarray(value)
     if array.dtype == object and isinstance(value, int):
-        raise InvalidDescriptorError(f"{dtype} cannot hold {value}")
+        if not dtype.is_float:
+            raise InvalidDescriptorError(f"{dtype} cannot hold {value}")
+        array = np.asarray(_as_float(value))
     given = number_type(value, array)
     if dtype.is_integer and given.is_float:
         raise ArgumentTypeError(f"fill_value is an integer for {dtype}, not {value!r}")
     if dtype.name == "bool" and given.name != "bool" and not (given.is_integer and array.item() in (0, 1)):
         raise ArgumentTypeError(f"fill_value is a bool for {dtype}, not {value!r}")
     return cast_codes(array, dtype)
+
+
+def _as_float(value: int) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
 
 
 def number_type(value: Any, array: NDArray[Any] | None = None) -> Dtype:

@@ -84,6 +84,8 @@ class TensorCore:
             )
         check_descriptor(descriptor, extra_buffers=True)
         check_sizes(descriptor, [len(b) for b in buffers])
+        if isinstance(buffer, np.ndarray):
+            _check_array(buffer, descriptor)
         self._fill(descriptor, tuple(buffers), ordinal)
 
     def _fill(
@@ -235,7 +237,7 @@ def as_shape(shape: Any, *, dynamic: bool = False) -> tuple[int | None, ...]:
     InvalidDescriptorError
         A dimension is negative or too large.
     """
-    if isinstance(shape, (str, bytes)) or not hasattr(shape, "__iter__"):
+    if isinstance(shape, (str, bytes, set, frozenset, dict)) or not hasattr(shape, "__iter__"):
         raise TypeError(f"shape is a sequence of ints, not {type(shape).__name__}")
     return tuple(_dimension(n, k, dynamic) for k, n in enumerate(shape))
 
@@ -256,6 +258,30 @@ def _bytes_of(buffer: Any, what: str) -> NDArray[np.uint8]:
     if buffer.buffer_count != 1 or d.layout.name != "row_major" or d.byte_offset:
         raise BufferError(f"{what}: a {d.layout.name} tensor is no plain memory; give its buffer(i)")
     return buffer._buffers[0]
+
+
+def _check_array(array: NDArray[Any], descriptor: Descriptor) -> None:
+    """Refuse an array as buffer 0 whose elements are plainly meant, but are stored in another way there.
+
+    Raises
+    ------
+    BufferError
+        Unpacked elements of a packed type, or as many elements as the tensor has of another width.
+    """
+    dtype = descriptor.dtype
+    held = array.dtype
+    if dtype.is_sub_byte and held in (np.dtype(np.bool_), dtype.numpy) and held.kind != "u":
+        raise BufferError(
+            f"buffer 0: the array holds {held} elements one a byte, but the format packs {dtype}; {_ADVICE}"
+        )
+    if dtype.is_opaque or dtype.is_sub_byte or held.itemsize == 1 or held.kind not in "fciu":
+        return
+    stored = descriptor.layout.nnz if descriptor.layout.is_sparse else descriptor.size  # type: ignore[attr-defined]
+    if held.itemsize * 8 != dtype.bit_width and array.size == stored and array.size:
+        raise BufferError(f"buffer 0: the array holds elements of {held}, not of {dtype}; {_ADVICE}")
+
+
+_ADVICE = "hurray.from_numpy and hurray.asarray take arrays as they are"
 
 
 def _auxiliary(aux_buffers: Any) -> list[NDArray[np.uint8]]:

@@ -144,7 +144,8 @@ def arange(
         raise InvalidDescriptorError("arange: step must not be 0")
     if all(hasattr(value, "__index__") for value in (start, stop, step)):
         return cast(_integers(range(start, stop, step)), dtype)
-    return cast(_made("arange", lambda: np.arange(start, stop, step)), dtype)
+    ends = [v if isinstance(v, (int, np.number)) else float(v) for v in (start, stop, step)]
+    return cast(_made("arange", lambda: np.arange(*ends)), dtype)
 
 
 def linspace(
@@ -190,7 +191,8 @@ def _integers(values: range) -> NDArray[Any]:
 def _made(what: str, build: Callable[[], NDArray[Any]]) -> NDArray[Any]:
     """Run NumPy's constructor; its errors of size and of values become ours."""
     try:
-        return build()
+        with np.errstate(invalid="ignore", over="ignore"):
+            return build()
     except MemoryError:
         raise UnsupportedError(f"{what}: not enough memory for the result") from None
     except (ValueError, OverflowError) as error:

@@ -48,6 +48,8 @@ def as_bytes_view(buffer: Any, what: str) -> Bytes:
             raise BufferTypeError(f"{what}: an array of Python objects ({buffer.dtype}) has no bytes to store")
         if not buffer.flags.c_contiguous:
             raise BufferError(f"{what}: the array is not C-contiguous; use hurray.from_numpy, or copy it first")
+        if buffer.dtype.itemsize > 1 and not buffer.dtype.isnative and buffer.size:
+            raise BufferError(f"{what}: the array is in foreign byte order ({buffer.dtype.str}); use hurray.from_numpy")
         return read_only(np.asarray(buffer))
     try:
         view = memoryview(buffer)
