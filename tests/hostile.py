@@ -48,9 +48,7 @@ SPECIALS = (
 
 def items_of(item: Any) -> list[Record]:
     """Return a tensor or a composite as records, heads before their members."""
-    return [
-        Record(plan.descriptor, tuple(b.tobytes() for b in plan.buffers)) for _, plan in plan_item("x", item)
-    ]
+    return [Record(plan.descriptor, tuple(b.tobytes() for b in plan.buffers)) for _, plan in plan_item("x", item)]
 
 
 def _numbers(shape: tuple[int, ...], seed: int = 0) -> Any:
@@ -151,9 +149,7 @@ def _odd_items() -> Iterator[Any]:
     yield hurray.Tensor(bytes(36), hurray.float32, [None, 3])
     t = hurray.asarray(_numbers((4, 6)).astype(np.float32))
     stats = hurray.compute_statistics(t, pattern=True)
-    yield hurray.Tensor(
-        t.to_numpy(), hurray.float32, [4, 6], statistics=stats, shard=hurray.Shard([8, 6], [4, 0])
-    )
+    yield hurray.Tensor(t.to_numpy(), hurray.float32, [4, 6], statistics=stats, shard=hurray.Shard([8, 6], [4, 0]))
     gpu = hurray.Device("cuda", 0, "standard")
     yield hurray.Tensor(bytes(16), hurray.float32, [4], gpu)
 
@@ -301,9 +297,7 @@ def damage_buffer(rng: random.Random, buffer: bytes) -> bytes:
             at = rng.randrange(len(data) // width) * width
             old = int.from_bytes(data[at : at + width], "little")
             other = rng.randrange(len(data) // width) * width
-            data[at : at + width] = _number(
-                rng, width, old, [int.from_bytes(data[other : other + width], "little")]
-            )
+            data[at : at + width] = _number(rng, width, old, [int.from_bytes(data[other : other + width], "little")])
         elif kind < 0.82 and len(data) >= 2 * width:
             a, b = (rng.randrange(len(data) // width) * width for _ in range(2))
             data[a : a + width], data[b : b + width] = data[b : b + width], data[a : a + width]
@@ -370,12 +364,13 @@ def quiet_memory(filling: int) -> Iterator[None]:
             array.reshape(-1, order="A").view(np.uint8)[:] = filling
         return array
 
-    np.empty = lambda *args, **kwargs: filled(empty(*args, **kwargs))
-    np.empty_like = lambda *args, **kwargs: filled(like(*args, **kwargs))
+    numpy: Any = np
+    numpy.empty = lambda *args, **kwargs: filled(empty(*args, **kwargs))
+    numpy.empty_like = lambda *args, **kwargs: filled(like(*args, **kwargs))
     try:
         yield
     finally:
-        np.empty, np.empty_like = empty, like
+        numpy.empty, numpy.empty_like = empty, like
 
 
 def _placed(buffer: bytes, size: int, filling: int) -> Any:
@@ -611,12 +606,13 @@ def battery(
     chosen = rng.sample(ops, min(len(ops), n_ops)) if n_ops else ops
     answers: list[tuple[str, Any]] = []
     for name, do, allowed in chosen:
+        expected: tuple[type[Exception], ...] = (hurray.HurrayError, *allowed)
         own = random.Random(rng.getrandbits(32))
         if guard is not None:
             guard(name)
         try:
             answers.append((name, shown(do(item, own))))
-        except (hurray.HurrayError, *allowed) as error:
+        except expected as error:
             answers.append((name, f"{type(error).__name__}: {error}"))
         except np.exceptions.ComplexWarning:
             pass  # NumPy's word to those who ask for real numbers
@@ -663,9 +659,7 @@ def pack(code: str, *values: Any) -> bytes:
 def file_of(rng: random.Random, records: list[Record], kv: bytes = b"") -> bytes:
     """Return a file of records, some of its fields wrong, the checksum most often right."""
     names = [b"a", *(b"a.%d" % k for k in range(len(records) - 1))]
-    entries = [
-        file_cases.Entry(name, r.descriptor, list(r.buffers)) for name, r in zip(names, records, strict=True)
-    ]
+    entries = [file_cases.Entry(name, r.descriptor, list(r.buffers)) for name, r in zip(names, records, strict=True)]
     header: dict[str, Any] = {}
     trailer: dict[str, Any] = {}
     if rng.random() < 0.3:

@@ -290,7 +290,7 @@ def test_private_and_unknown_layouts_have_at_least_one_buffer() -> None:
     for n in (1, 2, 255):
         d = decode_descriptor(raw.descriptor(buffers=[64] * n, **private))
         assert (d.buffer_count, d.layout) == (n, hurray.PrivateExtensionLayout(0xF3, 7, b"ab"))
-    refused("at least 1 buffers, got 0", raw.descriptor(buffers=[], **private))
+    refused("at least 1 buffer, but the table has 0", raw.descriptor(buffers=[], **private))
 
 
 # Sections

@@ -108,7 +108,7 @@ def test_elements_of_an_unknown_type_are_carried() -> None:
 
 def test_an_unknown_type_holds_back_no_other_rule() -> None:
     for broken, match in [
-        ({"buffers": []}, "exactly 1 buffers"),
+        ({"buffers": []}, "exactly 1 buffer"),
         ({"buffers": [7], "byte_offset": 8}, "byte_offset 8"),
         ({"buffers": [7], "layout": 0x05, "fields": raw.u32s(0)}, "morton_bits"),
         ({"buffers": [7], "quantization": raw.per_tensor()}, "cannot store unknown"),

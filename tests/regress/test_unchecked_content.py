@@ -32,10 +32,11 @@ def broken(layout: str, bad: list[int]) -> hurray.Tensor:
 
 @pytest.mark.parametrize(("layout", "bad"), list(itertools.product(("coo", "csr", "csc", "csf"), OUTSIDE)))
 def test_quantizing_checks_the_coordinates(layout: str, bad: list[int]) -> None:
-    for recipe, options in (
+    cases: tuple[tuple[str, dict[str, Any]], ...] = (
         ("int8", {}), ("int8_per_channel", {}), ("int8_per_channel", {"axis": 1}),
         ("int8_per_block", {"block_size": 4}),
-    ):  # fmt: skip
+    )  # fmt: skip
+    for recipe, options in cases:
         with pytest.raises(hurray.InvalidDescriptorError):
             hurray.quantize(broken(layout, bad), recipe, **options)
 
@@ -60,6 +61,7 @@ def test_a_tensor_of_an_unknown_scheme_is_not_transposed() -> None:
     d = Descriptor.decode(bytes(data), permissive=True)
     buffers = [bytes(h.byte_size) for h in d.buffer_handles]
     t = hurray.Tensor._from_parts(d, buffers, permissive=True)
-    for turn in (lambda: t.T, t.transpose):
-        with pytest.raises(hurray.UnsupportedError, match="unknown"):
-            turn()
+    with pytest.raises(hurray.UnsupportedError, match="unknown"):
+        t.T  # noqa: B018
+    with pytest.raises(hurray.UnsupportedError, match="unknown"):
+        t.transpose()

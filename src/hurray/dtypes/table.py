@@ -6,7 +6,7 @@ where it has one, otherwise an unsigned integer wide enough (``storage`` below).
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -51,7 +51,7 @@ class Dtype:
     _tag: int
     _tier: int
 
-    def __new__(cls, *args: object, **kwargs: object) -> Dtype:
+    def __new__(cls, *args: object, **kwargs: object) -> Self:
         raise TypeError("Dtype cannot be constructed; use hurray.float32, Dtype.from_name(...) or Dtype.from_tag(...)")
 
     @classmethod

@@ -297,7 +297,8 @@ class BlockPagedLayout(Layout):
     def used_slots(self, buffers: Sequence[NDArray[np.uint8]], total: int) -> Int64:
         """Return the pool positions that certainly hold one of ``total`` tokens, whatever the sequence lengths.
 
-        They ascend, each once, so they are no more than the pool has, however often its pages are named.  That is every token where the lengths are derivable, otherwise all but those behind the first of a last page.
+        They ascend, each once, so they are no more than the pool has, however often its pages are named.  That is every
+        token where the lengths are derivable, otherwise all but those behind the first of a last page.
         """
         payload = Payload(shape=(total, 0, 0), bits=8, storage=np.dtype("u1"), buffers=tuple(buffers))
         self.validate(payload)

@@ -141,7 +141,7 @@ def test_nan_and_infinities(values: list[float], dtype: Any) -> None:
 
 def _stored(x: NDArray[Any]) -> NDArray[np.bool_]:
     """Tell what a sparse layout stores: all that has any bit set, so -0 too."""
-    return np.asarray(np.ascontiguousarray(x).view(np.uint8).reshape(len(x), -1).any(axis=1))
+    return np.asarray(np.ascontiguousarray(x).view(np.uint8).reshape(len(x), -1).any(axis=1), np.bool_)
 
 
 @pytest.mark.parametrize("shape", [(0,), (3, 0), (0, 4), ()])
