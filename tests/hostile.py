@@ -606,7 +606,7 @@ def battery(
     chosen = rng.sample(ops, min(len(ops), n_ops)) if n_ops else ops
     answers: list[tuple[str, Any]] = []
     for name, do, allowed in chosen:
-        expected: tuple[type[Exception], ...] = (hurray.HurrayError, *allowed)
+        expected: tuple[type[BaseException], ...] = (hurray.HurrayError, *allowed)
         own = random.Random(rng.getrandbits(32))
         if guard is not None:
             guard(name)
