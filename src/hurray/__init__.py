@@ -10,7 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hurray import device, dtype
+    from hurray import aio, device, dtype
     from hurray.api import load, load_kv, open, save, verify
     from hurray.container.reader import File
     from hurray.container.sharded import open_sharded
