@@ -16,9 +16,9 @@ from hurray.dtypes.table import Dtype
 from hurray.errors import ArgumentTypeError, InvalidDescriptorError, UnsupportedError
 from hurray.kernels.bits import packed_nbytes
 from hurray.layouts._base import as_int, pack_codes
+from hurray.sources._base import aligned_bytes
 from hurray.tensor.build import cast, check_new, wrap
 from hurray.tensor.casting import number_type, scalar_code
-from hurray.tensor.memory import aligned_empty
 from hurray.tensor.tensor import Tensor
 
 __all__ = [
@@ -44,7 +44,7 @@ def _allocate(shape: tuple[int, ...], dtype: Dtype, *, zeroed: bool = False) -> 
     if n_bytes >= 2**62:
         raise UnsupportedError(f"{dtype} of shape {shape} takes {n_bytes} bytes, more than can be addressed")
     try:
-        return aligned_empty(n_bytes, zeroed=zeroed)
+        return aligned_bytes(n_bytes, zeroed=zeroed)
     except MemoryError:
         raise UnsupportedError(f"not enough memory for {n_bytes} bytes ({dtype} of shape {shape})") from None
 
@@ -144,7 +144,7 @@ def arange(
         raise InvalidDescriptorError("arange: step must not be 0")
     if all(hasattr(value, "__index__") for value in (start, stop, step)):
         return cast(_integers(range(start, stop, step)), dtype)
-    ends = [v if isinstance(v, (int, np.number)) else float(v) for v in (start, stop, step)]
+    ends: list[Any] = [v if isinstance(v, (int, np.number)) else float(v) for v in (start, stop, step)]
     return cast(_made("arange", lambda: np.arange(*ends)), dtype)
 
 

@@ -113,7 +113,7 @@ def test_singletons(dtype: Dtype) -> None:
     assert {dtype: 1}[dtype] == 1
     for other in (str(dtype), dtype.name, dtype.tag, None, dtype.storage):
         assert dtype != other
-        assert not dtype == other
+        assert dtype.__eq__(other) is False
 
 
 def test_immutable_and_not_constructible() -> None:
