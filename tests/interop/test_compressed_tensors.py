@@ -231,6 +231,13 @@ def test_what_no_scheme_has(tmp_path: Path) -> None:
         assert list(f) == []
 
 
+def test_scales_that_are_no_floats(tmp_path: Path) -> None:
+    entries = packed_module(random_codes((2, 32), 4), 4, np.ones((2, 1), np.complex64))
+    for other in ("refuse", "dequantize"):
+        with pytest.raises(hurray.UnsupportedError, match="scales of complex64"):
+            opened(tmp_path, entries, config(), other=other)
+
+
 def test_scales_of_zero(tmp_path: Path) -> None:
     codes = random_codes((2, 32), 4)
     scale = np.array([[0.5], [0]], np.float16)

@@ -180,6 +180,7 @@ class _Module:
         note = self._obstacle()
         decode: Callable[[], Float32] | None = self.decode
         unknown = self.is_packed and not (self._is_integer_pack() or self._is_mx())
+        unknown = unknown or not (self._is_mx() or self.scale.dtype.name in _FLOATS)
         if note and (unknown or "g_idx" in self.entries or way.strategy == "tensor_group"):
             decode = None
         if note:
