@@ -11,11 +11,11 @@ from typing import TypeVar
 
 from hurray.descriptor.check import check_buffer_count, check_descriptor
 from hurray.descriptor.model import BufferHandle, Descriptor
-from hurray.descriptor.plain import decode_plain
+from hurray.descriptor.plain import decode_plain, encode_plain
 from hurray.descriptor.relay import decode_unknown
 from hurray.descriptor.sections import ExtensionType, Shard, Statistics, parse_member, write_member
-from hurray.devices import SYNC_MODES, Device
-from hurray.dtypes.table import Dtype
+from hurray.devices import DEVICE_TAGS, SYNC_MODES, Device
+from hurray.dtypes.table import ALL_DTYPES, Dtype
 from hurray.errors import HurrayError, InvalidDescriptorError
 from hurray.layouts import LAYOUTS
 from hurray.layouts._base import Layout
@@ -44,6 +44,8 @@ FIXED_BYTES = 20
 DYNAMIC = 2**64 - 1
 
 QUANTIZATION, SHARD, EXTENSION, STATISTICS, MEMBER = 1, 2, 4, 8, 16
+_KNOWN_FLAGS = 31
+_PUBLIC_DTYPES = {dtype.tag: dtype for dtype in ALL_DTYPES}
 _HEAD = struct.Struct("<4sBBIIBBI")
 _HANDLE = struct.Struct("<QIBBBB")
 _T = TypeVar("_T")
@@ -82,14 +84,25 @@ def decode_descriptor(
         plain = decode_plain(data)
         if plain is not None:
             return plain
-    r = Reader(data, trace=trace)
-    (major, minor), length = _parse_prefix(r)
-    if length > len(data):
-        r.fail(
-            f"descriptor_length is {length}, but only {len(data)} bytes are there", field="descriptor_length", offset=6
-        )
-    r.limit(length)
-    flags, dtype, layout_tag, shape = _parse_fixed(r, permissive)
+        try:
+            return _decode(Reader(data), len(data), permissive)
+        except InvalidDescriptorError:
+            # Once more, with a note of where every field is, so that the error can say it.
+            trace = []
+    return _decode(Reader(data, trace=trace), len(data), permissive)
+
+
+def _decode(r: Reader, n_bytes: int, permissive: bool) -> Descriptor:
+    head = _sound_head(r, n_bytes)
+    if head is None:
+        (major, minor), length = _parse_prefix(r)
+        if length > n_bytes:
+            what = f"descriptor_length is {length}, but only {n_bytes} bytes are there"
+            r.fail(what, field="descriptor_length", offset=6)
+        r.limit(length)
+        flags, dtype, layout_tag, shape = _parse_fixed(r, permissive)
+    else:
+        major, minor, flags, dtype, layout_tag, shape = head
     byte_offset = r.u64("byte_offset")
     layout_class = _layout_class(r, layout_tag, permissive)
     if layout_class is None:
@@ -122,17 +135,24 @@ def decode_descriptor(
 
 
 def _guard(r: Reader, at: int, field: str | None, build: Callable[[], _T]) -> _T:
-    """Run ``build``; give errors of values, which know no place, the place of what was read."""
+    """Run ``build``; give errors of values, which know no place, the place of what was read.
+
+    Messages about a value start with the name of its field.
+    """
     try:
         return build()
-    except HurrayError as error:
-        if error.offset is not None or not isinstance(error, InvalidDescriptorError):
+    except InvalidDescriptorError as error:
+        if error.offset is not None:
             raise
-        if field is None:
-            raise InvalidDescriptorError(f"{r.what}: {error}").at(offset=at) from None
-        r.fail(str(error), field=field, offset=at)
+        message, own = str(error), error.field
+    except HurrayError:
+        raise
     except ValueError as error:
-        r.fail(str(error), field=field, offset=at)
+        message, own = str(error), None
+    place = r.find(own or message.partition(" ")[0])
+    if place is not None:
+        r.fail(message, field=own or place.path, offset=place.offset, absolute=True)
+    r.fail(message, field=own or field, offset=at)
 
 
 def _parse_prefix(r: Reader) -> tuple[tuple[int, int], int]:
@@ -166,6 +186,24 @@ def _parse_fixed(r: Reader, permissive: bool) -> tuple[int, Dtype, int, tuple[in
         r.fail(f"type tag {type_tag:#04x} {wanted} extension type section", field="flags", offset=10)
     shape = tuple(None if n == DYNAMIC else n for n in r.u64s(rank, "shape"))
     return flags, dtype, layout_tag, shape
+
+
+def _sound_head(r: Reader, n_bytes: int) -> tuple[int, int, int, Dtype, int, tuple[int | None, ...]] | None:
+    """Read the fixed header and the shape at once, or nothing when fields are traced or one is not as it should be."""
+    if r.is_traced or n_bytes < FIXED_BYTES:
+        return None
+    magic, major, minor, length, flags, type_tag, layout_tag, rank = _HEAD.unpack(r.peek(FIXED_BYTES))
+    dtype = _PUBLIC_DTYPES.get(type_tag)
+    if magic != MAGIC or major != 1 or not FIXED_BYTES + 8 * rank <= length <= n_bytes or flags & ~_KNOWN_FLAGS:
+        return None
+    if dtype is None or flags & EXTENSION or layout_tag in (0x00, 0xFF) or rank > MAX_RANK:
+        return None
+    r.limit(length)
+    r.skip(FIXED_BYTES)
+    shape: tuple[int | None, ...] = r.u64s(rank, "shape")
+    if DYNAMIC in shape:
+        shape = tuple(None if n == DYNAMIC else n for n in shape)
+    return major, minor, flags, dtype, layout_tag, shape
 
 
 def _layout_class(r: Reader, tag: int, permissive: bool) -> Callable[[Reader, tuple[int | None, ...]], Layout] | None:
@@ -241,7 +279,10 @@ def parse_tail(
 
 def _parse_handles(r: Reader) -> tuple[BufferHandle, ...]:
     count = r.u8("buffer_count")
-    handles = []
+    handles = _sound_handles(r, count)
+    if handles is not None:
+        return handles
+    handles = ()
     for k in range(count):
         with r.inside(f"buffers[{k}]"):
             at = r.offset
@@ -254,8 +295,28 @@ def _parse_handles(r: Reader) -> tuple[BufferHandle, ...]:
             if sync >= len(SYNC_MODES):
                 r.fail(f"sync mode {sync:#04x} is not defined", field="sync_mode", offset=at + 13)
             r.reserved(1)
-            handles.append(BufferHandle(byte_size, alignment, device, SYNC_MODES[sync]))
+            handles += (BufferHandle(byte_size, alignment, device, SYNC_MODES[sync]),)
+    return handles
+
+
+def _sound_handles(r: Reader, count: int) -> tuple[BufferHandle, ...] | None:
+    """Read ``count`` handles at once, or none of them when fields are traced or one is not as it should be."""
+    if r.is_traced or count * _HANDLE.size > r.remaining:
+        return None
+    handles = []
+    for byte_size, alignment, device_tag, sync, class_tag, reserved in _HANDLE.iter_unpack(
+        r.peek(count * _HANDLE.size)
+    ):
+        device = _KNOWN_DEVICES.get((device_tag, class_tag))
+        if device is None or sync >= len(SYNC_MODES) or reserved:
+            return None
+        handles.append(BufferHandle(byte_size, alignment, device, SYNC_MODES[sync]))
+    r.skip(count * _HANDLE.size)
     return tuple(handles)
+
+
+#: devices in their usual memory class
+_KNOWN_DEVICES = {(tag, 0): Device.from_tags(tag, 0) for tag in DEVICE_TAGS.values()}
 
 
 def section_flags(d: Descriptor) -> int:
@@ -285,6 +346,9 @@ def encode_descriptor(d: Descriptor) -> bytes:
 
 def encode_unchecked(d: Descriptor) -> bytes:
     """Return the bytes of a descriptor, whatever its buffer count."""
+    plain = encode_plain(d)
+    if plain is not None:
+        return plain
     w = Writer()
     w.raw(_HEAD.pack(MAGIC, *d.version, 0, section_flags(d), d.dtype.tag, d.layout.tag, len(d.shape)))
     w.u64s([DYNAMIC if n is None else n for n in d.shape])

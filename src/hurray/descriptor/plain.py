@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any
 
 from hurray.descriptor.model import BufferHandle, Descriptor
@@ -17,7 +18,7 @@ from hurray.devices import CPU
 from hurray.dtypes.table import ALL_DTYPES
 from hurray.layouts.row_major import RowMajorLayout
 
-__all__ = ["MAX_PLAIN_BYTES", "PLAIN_BYTES", "decode_plain", "slot_setter"]
+__all__ = ["MAX_PLAIN_BYTES", "PLAIN_BYTES", "decode_plain", "encode_plain", "slot_setter"]
 
 _DTYPES = {dtype.tag: dtype for dtype in ALL_DTYPES}
 _ROW_MAJOR = RowMajorLayout()
@@ -45,6 +46,7 @@ _FIELDS = (
     "quantization", "shard", "statistics", "extension_type", "member_role", "opaque_flags",
 )  # fmt: skip
 _set_none = [slot_setter(Descriptor, name) for name in _FIELDS]
+_get_none = [attrgetter(name) for name in _FIELDS]
 _set_dtype = slot_setter(Descriptor, "dtype")
 _set_shape = slot_setter(Descriptor, "shape")
 _set_layout = slot_setter(Descriptor, "layout")
@@ -52,6 +54,24 @@ _set_handles = slot_setter(Descriptor, "buffer_handles")
 _set_offset = slot_setter(Descriptor, "byte_offset")
 _set_version = slot_setter(Descriptor, "version")
 _set_trailing = slot_setter(Descriptor, "trailing")
+
+
+def encode_plain(d: Descriptor) -> bytes | None:
+    """Encode a plain descriptor, or return None when it is anything else."""
+    handles = d.buffer_handles
+    rank = len(d.shape)
+    if d.layout.tag != 1 or len(handles) != 1 or rank > _MAX_PLAIN_RANK or d.version != (1, 0) or d.trailing:
+        return None
+    if any(get(d) is not None for get in _get_none) or None in d.shape:
+        return None
+    handle = handles[0]
+    if handle.device is not CPU or handle.sync_mode != "producer_synced":
+        return None
+    kind = _PLAIN[rank]
+    return kind.pack(
+        b"HRRY", 1, 0, kind.size, 0, d.dtype.tag, 1, rank, *d.shape, d.byte_offset, 1,
+        handle.byte_size, handle.alignment, 0, 0, 0, 0,
+    )  # fmt: skip
 
 
 def decode_plain(data: bytes | bytearray | memoryview) -> Descriptor | None:

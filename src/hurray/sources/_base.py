@@ -119,10 +119,10 @@ def check_range(source: Source, offset: int, n_bytes: int) -> None:
         ).at(offset=offset)
 
 
-def aligned_bytes(n_bytes: int) -> Bytes:
-    """Return ``n_bytes`` uninitialised bytes that start at a multiple of 64."""
-    raw = np.empty(n_bytes + ALIGNMENT, np.uint8)
-    start = -raw.ctypes.data % ALIGNMENT
+def aligned_bytes(n_bytes: int, *, zeroed: bool = False) -> Bytes:
+    """Return ``n_bytes`` new bytes that start at a multiple of 64; uninitialised unless ``zeroed``."""
+    raw = (np.zeros if zeroed else np.empty)(n_bytes + ALIGNMENT, np.uint8)
+    start = -raw.__array_interface__["data"][0] % ALIGNMENT
     return raw[start : start + n_bytes]
 
 

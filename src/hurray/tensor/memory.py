@@ -15,19 +15,10 @@ from hurray.dtypes.table import Dtype
 from hurray.errors import BufferError, InvalidDescriptorError
 from hurray.kernels.bits import packed_nbytes
 from hurray.layouts._base import as_int
+from hurray.sources._base import aligned_bytes
 from hurray.tensor.allocator import restore_allocator, use_aligned_allocator
 
-__all__ = ["AlignedAllocatorCtx", "aligned_allocator", "aligned_empty", "buffer_size_bytes"]
-
-_ALIGN = 64
-
-
-def aligned_empty(n_bytes: int, *, zeroed: bool = False) -> NDArray[np.uint8]:
-    """Return new memory, 1-D uint8, that starts at a multiple of 64 bytes; uninitialised unless ``zeroed``."""
-    make = np.zeros if zeroed else np.empty
-    raw: NDArray[np.uint8] = make(n_bytes + _ALIGN, np.uint8)
-    start = -raw.ctypes.data % _ALIGN
-    return raw[start : start + n_bytes]
+__all__ = ["AlignedAllocatorCtx", "aligned_allocator", "buffer_size_bytes"]
 
 
 class AlignedAllocatorCtx:
@@ -70,7 +61,7 @@ def _allocate(shape: Any, dtype: Any = np.float64) -> NDArray[Any]:
     n_elems = 1
     for n in dims:
         n_elems *= int(n)
-    array: NDArray[Any] = aligned_empty(n_elems * kind.itemsize).view(kind).reshape(dims)
+    array: NDArray[Any] = aligned_bytes(n_elems * kind.itemsize).view(kind).reshape(dims)
     return array
 
 

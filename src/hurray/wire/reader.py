@@ -7,8 +7,6 @@ trace of all fields (``hurray inspect``) costs the parsers nothing extra.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import NamedTuple, NoReturn
 
 from hurray.errors import FileError, HurrayError, InvalidDescriptorError
@@ -81,6 +79,19 @@ class Reader:
         return self._end
 
     @property
+    def is_traced(self) -> bool:
+        """True when every field is noted."""
+        return self._trace is not None
+
+    def peek(self, n_bytes: int) -> bytes | bytearray | memoryview:
+        """Return the next ``n_bytes`` bytes, which the caller has checked to be there, without reading them."""
+        return self._data[self._offset : self._offset + n_bytes]
+
+    def skip(self, n_bytes: int) -> None:
+        """Pass over bytes that were read by :meth:`peek`."""
+        self._offset += n_bytes
+
+    @property
     def remaining(self) -> int:
         """Number of bytes left."""
         return self._end - self._offset
@@ -89,25 +100,29 @@ class Reader:
         """Move the end of the readable range to ``end``, which the caller has checked."""
         self._end = end
 
-    def fail(self, message: str, *, field: str | None = None, offset: int | None = None) -> NoReturn:
-        """Raise the reader's error for ``field`` (default: at the cursor)."""
+    def find(self, field: str) -> Field | None:
+        """Return the first traced field with the path ``field``, inside the prefix or whole, or the first one below."""
+        for path in dict.fromkeys((self._prefix + field, field)):
+            for found in self._trace or ():
+                if found.path == path or found.path.startswith((f"{path}.", f"{path}[")):
+                    return found
+        return None
+
+    def fail(
+        self, message: str, *, field: str | None = None, offset: int | None = None, absolute: bool = False
+    ) -> NoReturn:
+        """Raise the reader's error for ``field`` (default: at the cursor), a path inside the prefix or a whole one."""
         at = self._offset if offset is None else offset
-        path = None if field is None else self._prefix + field
+        path = field if field is None or absolute else self._prefix + field
         place = f"{self.what}, byte {at}" if path is None else f"{self.what}, {path} at byte {at}"
         error = self._error(f"{place}: {message}")
         if isinstance(error, FileError):
             error.errno = None
         raise error.at(field=path, offset=at)
 
-    @contextmanager
-    def inside(self, prefix: str) -> Iterator[None]:
-        """Prepend ``prefix`` and a dot to the paths of the fields read in the block."""
-        before = self._prefix
-        self._prefix = f"{before}{prefix}."
-        try:
-            yield
-        finally:
-            self._prefix = before
+    def inside(self, prefix: str) -> _Scope:
+        """Prepend ``prefix`` and a dot to the paths of the fields read in a ``with`` block."""
+        return _Scope(self, prefix)
 
     def _claim(self, n_bytes: int, field: str) -> int:
         at = self._offset
@@ -190,9 +205,13 @@ class Reader:
         return value == 1
 
     def _int(self, kind: struct.Struct, field: str) -> int:
-        at = self._claim(kind.size, field)
+        at = self._offset
+        if at + kind.size > self._end:
+            self._claim(kind.size, field)
+        self._offset = at + kind.size
         value: int = kind.unpack_from(self._data, at)[0]
-        self._note(at, kind.size, field, value)
+        if self._trace is not None:
+            self._note(at, kind.size, field, value)
         return value
 
     def _float(self, kind: struct.Struct, field: str) -> float:
@@ -209,3 +228,21 @@ class Reader:
             for k, value in enumerate(values):
                 self._note(at + k * width, width, f"{field}[{k}]", value)
         return values
+
+
+class _Scope:
+    """A prefix of field paths for the time of a ``with`` block."""
+
+    __slots__ = ("_before", "_prefix", "_reader")
+
+    def __init__(self, reader: Reader, prefix: str) -> None:
+        self._reader = reader
+        self._prefix = prefix
+        self._before = ""
+
+    def __enter__(self) -> None:
+        self._before = self._reader._prefix
+        self._reader._prefix = f"{self._before}{self._prefix}."
+
+    def __exit__(self, *_: object) -> None:
+        self._reader._prefix = self._before
