@@ -654,9 +654,9 @@ def test_csf_without_elements() -> None:
         (5, raw.u64s(0, 1, 2, 3), r"pos_2\[3\] is 3"),
         (5, raw.u64s(0, 1, 2, 5), r"pos_2\[3\] is 5"),
         (2, raw.u64s(1, 0), r"crd_0\[1\] is 0, not above 1"),
-        (2, raw.u64s(0, 2), r"crd_0\[1\] is 2, outside 2"),
+        (2, raw.u64s(0, 2), r"crd_0\[1\] is 2, outside .* 2"),
         (4, raw.u64s(2, 2, 1), r"crd_1\[1\] is 2, not above 2"),
-        (6, raw.u64s(1, 4, 0, 2), r"crd_2\[1\] is 4, outside 4"),
+        (6, raw.u64s(1, 4, 0, 2), r"crd_2\[1\] is 4, outside .* 4"),
         (6, raw.u64s(1, 3, 2, 2), r"crd_2\[3\] is 2, not above 2"),
     ],
 )

@@ -26,7 +26,10 @@ def check_descriptor(d: Descriptor, *, extra_buffers: bool = False) -> None:
     if d.dtype.is_private != (d.extension_type is not None):
         wanted = "needs an" if d.dtype.is_private else "takes no"
         raise InvalidDescriptorError(f"dtype {d.dtype!r} {wanted} extension type section (extension_type)")
-    d.layout.validate_against_shape(d.shape)
+    try:
+        d.layout.validate_against_shape(d.shape)
+    except InvalidDescriptorError as error:
+        raise error.at(field="shape" if d.shape else "rank") from None
     if d.layout.is_virtual:
         _check_head(d)
     else:
@@ -64,24 +67,32 @@ def check_buffer_count(d: Descriptor, *, extra_buffers: bool = False) -> None:
         least = d.layout.buffer_count or 1
         if d.buffer_count < least and not d.is_opaque:
             raise InvalidDescriptorError(
-                f"layout {d.layout.name!r} needs at least {least} buffers, got {d.buffer_count}"
-            )
+                f"layout {d.layout.name!r} needs at least {_buffers(least)}, but the table has {d.buffer_count}"
+            ).at(field="buffer_count")
     elif d.buffer_count < expected or (d.buffer_count > expected and not extra_buffers):
         scheme = f" with scheme {d.quantization.name}" if isinstance(d.quantization, Scheme) else ""
         raise InvalidDescriptorError(
-            f"layout {d.layout.name!r}{scheme} has exactly {expected} buffers, but the table has {d.buffer_count}"
-        )
+            f"layout {d.layout.name!r}{scheme} has exactly {_buffers(expected)}, but the table has {d.buffer_count}"
+        ).at(field="buffer_count")
+
+
+def _buffers(n: int) -> str:
+    return "1 buffer" if n == 1 else f"{n} buffers"
 
 
 def check_handle(handle: BufferHandle) -> None:
     """Check one row of the buffer table."""
     alignment = handle.alignment
     if alignment == 0 or alignment & (alignment - 1):
-        raise InvalidDescriptorError(f"alignment {alignment} is not a power of two")
+        raise InvalidDescriptorError(f"alignment {alignment} is not a power of two").at(field="alignment")
     if handle.byte_size and alignment < 64:
-        raise InvalidDescriptorError(f"alignment {alignment} is below 64 for a buffer of {handle.byte_size} bytes")
+        raise InvalidDescriptorError(f"alignment {alignment} is below 64 for a buffer of {handle.byte_size} bytes").at(
+            field="alignment"
+        )
     if handle.device.tag == 0 and handle.sync_mode != "producer_synced":
-        raise InvalidDescriptorError(f"a CPU buffer must be producer_synced, not {handle.sync_mode}")
+        raise InvalidDescriptorError(f"a CPU buffer must be producer_synced, not {handle.sync_mode}").at(
+            field="sync_mode"
+        )
 
 
 def check_handles(handles: tuple[BufferHandle, ...]) -> None:
@@ -92,43 +103,54 @@ def check_handles(handles: tuple[BufferHandle, ...]) -> None:
         try:
             check_handle(handle)
         except InvalidDescriptorError as error:
-            raise InvalidDescriptorError(f"buffer {k}: {error}") from None
+            raise InvalidDescriptorError(f"buffer {k}: {error}").at(field=f"buffers[{k}].{error.field}") from None
         first = handles[0].device
         if handle.device is not first and (
             handle.device.tag != first.tag or handle.device.memory_class_tag != first.memory_class_tag
         ):
             raise InvalidDescriptorError(
                 f"all buffers share one device: buffer {k} is on {handle.device!r}, 0 on {first!r}"
-            )
+            ).at(field=f"buffers[{k}].device_tag")
 
 
 def _check_head(d: Descriptor) -> None:
     if d.buffer_handles:
-        raise InvalidDescriptorError(f"a composite head owns no buffers, but the table has {d.buffer_count}")
+        raise InvalidDescriptorError(f"a composite head owns no buffers, but the table has {d.buffer_count}").at(
+            field="buffer_count"
+        )
     if d.byte_offset:
-        raise InvalidDescriptorError(f"a composite head has byte_offset 0, not {d.byte_offset}")
+        raise InvalidDescriptorError(f"a composite head has byte_offset 0, not {d.byte_offset}").at(field="byte_offset")
     if d.quantization is not None:
-        raise InvalidDescriptorError("a composite head is never quantized")
+        raise InvalidDescriptorError("a composite head is never quantized").at(field="quantization")
     if d.member_role is not None:
-        raise InvalidDescriptorError("a composite head carries no composite member section")
+        raise InvalidDescriptorError("a composite head carries no composite member section").at(
+            field="composite_member"
+        )
 
 
 def _check_byte_offset(d: Descriptor) -> None:
     kind = d.layout.kind
     if kind in ("sparse", "indirect") and d.byte_offset:
-        raise InvalidDescriptorError(f"layout {d.layout.name!r} has byte_offset 0, not {d.byte_offset}")
+        raise InvalidDescriptorError(f"layout {d.layout.name!r} has byte_offset 0, not {d.byte_offset}").at(
+            field="byte_offset"
+        )
     if d.buffer_handles and d.byte_offset > d.buffer_handles[0].byte_size:
         raise InvalidDescriptorError(
             f"byte_offset {d.byte_offset} lies behind buffer 0, which has {d.buffer_handles[0].byte_size} bytes"
-        )
+        ).at(field="byte_offset")
 
 
 def _check_sections(d: Descriptor) -> None:
     if d.shard is not None:
         if d.layout.name in _NO_SHARD:
-            raise InvalidDescriptorError(f"a {d.layout.name} tensor may not be a shard")
-        d.shard.validate_against_shape(d.shape)
+            raise InvalidDescriptorError(f"a {d.layout.name} tensor may not be a shard").at(field="shard")
+        try:
+            d.shard.validate_against_shape(d.shape)
+        except InvalidDescriptorError as error:
+            raise error.at(field="shard") from None
     if d.statistics is not None and d.statistics.nnz is not None and d.layout.is_sparse:
         stored = d.layout.nnz  # type: ignore[attr-defined]
         if d.statistics.nnz != stored:
-            raise InvalidDescriptorError(f"statistics nnz is {d.statistics.nnz}, but the layout's nnz is {stored}")
+            raise InvalidDescriptorError(f"statistics nnz is {d.statistics.nnz}, but the layout's nnz is {stored}").at(
+                field="statistics.nnz"
+            )

@@ -53,14 +53,9 @@ class CsfLayout(SparseLayout):
     def __init__(self, nnz: int, mode_order: Sequence[int]) -> None:
         set_field(self, "nnz", as_int(nnz, "nnz"))
         set_field(self, "mode_order", as_index_tuple(mode_order, "mode_order", high=_U32_MAX))
-        rank = len(self.mode_order)
-        seen: set[int] = set()
-        for level, mode in enumerate(self.mode_order):
-            if mode >= rank or mode in seen:
-                raise InvalidDescriptorError(
-                    f"mode_order {self.mode_order} is not a permutation of 0..{rank - 1}: mode_order[{level}] is {mode}"
-                )
-            seen.add(mode)
+        fault = _permutation_fault(self.mode_order)
+        if fault >= 0:
+            raise InvalidDescriptorError(_no_permutation(self.mode_order, fault))
 
     @property
     def buffer_count(self) -> int:
@@ -73,7 +68,11 @@ class CsfLayout(SparseLayout):
     @classmethod
     def parse_fields(cls, r: Reader, shape: Shape) -> Self:
         nnz = r.u64("nnz")
+        at = r.offset
         mode_order = r.u32s(len(shape), "mode_order")
+        fault = _permutation_fault(mode_order)
+        if fault >= 0:
+            r.fail(_no_permutation(mode_order, fault), field=f"mode_order[{fault}]", offset=at + 4 * fault)
         r.reserved(8)
         return cls(nnz, mode_order)
 
@@ -190,12 +189,27 @@ class CsfLayout(SparseLayout):
         return fibers.offset_blocks(tree, [strides[mode] for mode in self.mode_order])
 
 
+def _permutation_fault(mode_order: Sequence[int]) -> int:
+    """Return the first level whose dimension does not exist or is stored already, or -1."""
+    seen: set[int] = set()
+    for level, mode in enumerate(mode_order):
+        if mode >= len(mode_order) or mode in seen:
+            return level
+        seen.add(mode)
+    return -1
+
+
+def _no_permutation(mode_order: Sequence[int], level: int) -> str:
+    last = len(mode_order) - 1
+    return f"mode_order {mode_order} is not a permutation of 0..{last}: mode_order[{level}] is {mode_order[level]}"
+
+
 def _fault(tree: fibers.Tree, fault: fibers.Fault, extent: int) -> str:
     level, at = fault.level, fault.position
     if fault.code in (fibers.CRD_BOUNDS, fibers.CRD_ORDER):
         crd = tree.crd[level]
         if fault.code == fibers.CRD_BOUNDS:
-            return f"csf crd_{level}[{at}] is {crd[at]}, outside {extent}"
+            return f"csf crd_{level}[{at}] is {crd[at]}, outside a dimension of size {extent}"
         return f"csf crd_{level}[{at}] is {crd[at]}, not above {crd[at - 1]} before it under the same parent"
     pos = tree.pos[level]
     if fault.code == fibers.PTR_START:

@@ -80,7 +80,9 @@ class CompressedLayout(SparseLayout):
         extent = payload.shape[1 - self.major]
         at = pointers.first_index_out_of_bounds(indices, extent)
         if at >= 0:
-            raise InvalidDescriptorError(f"{self.name} {index_role}[{at}] is {indices[at]}, outside {extent}")
+            raise InvalidDescriptorError(
+                f"{self.name} {index_role}[{at}] is {indices[at]}, outside a dimension of size {extent}"
+            )
         at = pointers.first_unsorted_in_slice(indices, ptr)
         if at >= 0:
             raise InvalidDescriptorError(

@@ -196,4 +196,6 @@ def check_storage(scheme: Scheme, dtype: Dtype) -> None:
     """Refuse a storage type that the scheme does not allow."""
     if dtype.name not in scheme.storage_types:
         allowed = ", ".join(sorted(scheme.storage_types))
-        raise InvalidDescriptorError(f"scheme {scheme.name} cannot store {dtype.name}; it stores {allowed}")
+        raise InvalidDescriptorError(f"scheme {scheme.name} cannot store {dtype.name}; it stores {allowed}").at(
+            field="type_tag"
+        )

@@ -60,28 +60,34 @@ def power_of_two(value: Any, low: int, high: int = 2**31) -> int:
 def check_axis(scheme: Scheme, axis: int, shape: Sequence[int | None]) -> int:
     """Return the size of the quantized axis, which must be there and not dynamic."""
     if axis >= len(shape):
-        raise InvalidDescriptorError(f"scheme {scheme.name}: axis {axis} is outside a shape of rank {len(shape)}")
+        raise InvalidDescriptorError(f"scheme {scheme.name}: axis {axis} is outside a shape of rank {len(shape)}").at(
+            field="quantization.axis"
+        )
     n = shape[axis]
     if n is None:
-        raise InvalidDescriptorError(f"scheme {scheme.name}: axis {axis} is dynamic")
+        raise InvalidDescriptorError(f"scheme {scheme.name}: axis {axis} is dynamic").at(field="quantization.axis")
     return n
 
 
 def fit_block(scheme: Scheme, block_size: int, n: int) -> None:
     """Check that blocks are not larger than a non-empty axis."""
     if n and block_size > n:
-        raise InvalidDescriptorError(f"scheme {scheme.name}: block_size {block_size} exceeds the axis, which has {n}")
+        raise InvalidDescriptorError(
+            f"scheme {scheme.name}: block_size {block_size} exceeds the axis, which has {n}"
+        ).at(field="quantization.block_size")
 
 
 def check_indices(scheme: Scheme, context: SchemeContext, indices: dict[str, int]) -> None:
     """Check that indices name buffers behind the layout's own."""
     for what, index in indices.items():
         if index < context.layout_buffers:
-            raise InvalidDescriptorError(f"scheme {scheme.name}: {what} {index} names a buffer of the layout")
+            raise InvalidDescriptorError(f"scheme {scheme.name}: {what} {index} names a buffer of the layout").at(
+                field=f"quantization.{what.removesuffix('_index')}"
+            )
         if context.buffer_count is not None and index >= context.buffer_count:
             raise InvalidDescriptorError(
                 f"scheme {scheme.name}: {what} {index} is outside a table of {context.buffer_count} buffers"
-            )
+            ).at(field=f"quantization.{what.removesuffix('_index')}")
 
 
 def n_others(shape: Sequence[int], axis: int) -> int:

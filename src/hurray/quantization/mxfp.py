@@ -100,7 +100,7 @@ class MXFP(AxisScheme):
         if n == 0 or n % self.block_size:
             raise InvalidDescriptorError(
                 f"scheme {self.name}: the axis must be a positive multiple of block_size {self.block_size}, but has {n}"
-            )
+            ).at(field="quantization.block_size")
 
     def buffer_indices(self) -> tuple[int, ...]:
         return (self.scale_buffer_index,)
@@ -116,7 +116,9 @@ class MXFP(AxisScheme):
     ) -> None:
         # The codes 0x00 and 0xFF, which are no values, became 0 and infinity.
         bad = (scales == 0) | np.isinf(scales)
-        refuse(self, "e8m0 scale", scales, bad, "must not be 0x00 or 0xFF", what, places)
+        if bad.any():
+            codes = np.where(scales == 0, 0x00, 0xFF)
+            refuse(self, "e8m0 scale", codes, bad, "must not be 0 or 255 (0x00 or 0xFF)", what, places)
 
     def _formula(
         self,

@@ -82,7 +82,7 @@ class PerTensorAffine(Scheme):
         if not low <= self.zero_point <= high:
             raise InvalidDescriptorError(
                 f"scheme {self.name}: zero_point {self.zero_point} is outside {context.dtype.name}, {low}..{high}"
-            )
+            ).at(field="quantization.zero_point")
         if context.layout.name == "block_paged":
             context.layout.validate_quantization_compatibility(self)
 

@@ -178,7 +178,7 @@ class StreamParser:
                 self._arrived += start + size - at
                 at = start + size
         except HurrayError as error:
-            self._fault = str(error)
+            self._break(error)
             if len(items) == first:
                 raise
             # What came before the fault is handed over first.
@@ -256,7 +256,7 @@ class StreamParser:
             self._have += n_bytes
             return self._take_descriptor()
         except HurrayError as error:
-            self._fault = str(error)
+            self._break(error)
             raise
 
     def _take_descriptor(self) -> Sequence[Tensor | Composite]:
@@ -266,10 +266,7 @@ class StreamParser:
             self._length = self._announced_length()
         if self._have < self._length:
             return ()
-        try:
-            descriptor = decode_descriptor(bytes(self._staging[: self._length]), permissive=self._permissive)
-        except HurrayError as error:
-            raise _numbered(error, self.n_tensors) from None
+        descriptor = decode_descriptor(bytes(self._staging[: self._length]), permissive=self._permissive)
         if self._have > self._length:
             raise InvalidDescriptorError(f"a descriptor has at least {_SHORTEST} bytes, not {self._length}")
         self._check_announced(descriptor)
@@ -279,10 +276,7 @@ class StreamParser:
             self._staging = bytearray(256)
         self.n_tensors += 1
         if descriptor.is_head:
-            try:
-                return [item for _, item in self._assembler.push(descriptor, None)]
-            except HurrayError as error:
-                raise _numbered(error, self.n_tensors - 1) from None
+            return [item for _, item in self._assembler.push(descriptor, None)]
         self._descriptor = descriptor
         return self._next_buffer()
 
@@ -341,11 +335,16 @@ class StreamParser:
                 return ()
             self._buffers.append(np.empty(0, np.uint8))
         buffers, self._buffers, self._descriptor = self._buffers, [], None
-        try:
-            tensor = Tensor._from_parts(descriptor, buffers, permissive=self._permissive)
-            return [item for _, item in self._assembler.push(descriptor, tensor)]
-        except HurrayError as error:
-            raise _numbered(error, self.n_tensors - 1) from None
+        tensor = Tensor._from_parts(descriptor, buffers, permissive=self._permissive)
+        return [item for _, item in self._assembler.push(descriptor, tensor)]
+
+    def _break(self, error: HurrayError) -> None:
+        """Take note of a fault, and say in it which tensor it is about, since that has no name."""
+        if not isinstance(error, StreamError):
+            # A descriptor that is not complete has not been counted yet.
+            number = self.n_tensors - (self._have == 0)
+            error.args = (f"tensor {number} of the stream: {error}",)
+        self._fault = str(error)
 
     def _refusal(self, message: str) -> StreamError:
         return StreamError(f"tensor {self.n_tensors} of the stream: {message}")
@@ -368,12 +367,6 @@ class StreamParser:
         size = self._descriptor.buffer_handles[k].byte_size
         filled = self._landing.filled if self._landing is not None else 0
         return f"tensor {self.n_tensors - 1}, buffer {k} has {filled} of {size} bytes"
-
-
-def _numbered(error: HurrayError, number: int) -> HurrayError:
-    """Say which tensor of the stream an error is about, since it has no name."""
-    error.args = (f"tensor {number} of the stream: {error}",)
-    return error
 
 
 def limits_from(

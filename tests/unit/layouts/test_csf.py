@@ -85,10 +85,10 @@ def test_every_mode_order(order: tuple[int, ...]) -> None:
         (3, 1, 2**64 - 1, r"pos_1\[1\] is 18446744073709551615, but level 1 has 3 nodes"),
         (5, 2, 0, r"pos_2\[2\] is 0, below 1"),
         (5, 3, 3, r"pos_2\[3\] is 3, but level 2 has 4 nodes"),
-        (2, 1, 2, r"crd_0\[1\] is 2, outside 2"),
+        (2, 1, 2, r"crd_0\[1\] is 2, outside .* 2"),
         (2, 1, 0, r"crd_0\[1\] is 0, not above 0"),
         (4, 1, 0, r"crd_1\[1\] is 0, not above 0 before it under the same parent"),
-        (6, 3, 2**63, r"crd_2\[3\] is 9223372036854775808, outside 4"),
+        (6, 3, 2**63, r"crd_2\[3\] is 9223372036854775808, outside .* 4"),
     ],
 )
 def test_invariants(buffer: int, at: int, value: int, message: str) -> None:
@@ -101,7 +101,7 @@ def test_invariants(buffer: int, at: int, value: int, message: str) -> None:
 
 def test_bounds_follow_the_mode_order() -> None:
     _layout, p = csf()
-    with pytest.raises(InvalidDescriptorError, match=r"crd_2\[1\] is 3, outside 3"):
+    with pytest.raises(InvalidDescriptorError, match=r"crd_2\[1\] is 3, outside .* 3"):
         CsfLayout(4, (0, 2, 1)).validate(p)
 
 

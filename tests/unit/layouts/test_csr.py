@@ -93,8 +93,8 @@ def test_conversion_between_the_two(bits: int) -> None:
         (2, 1, 2**64 - 1, r"_ptr\[1\] is 18446744073709551615, but the pointer ends at nnz = 5"),
         (2, -1, 4, r"_ptr\[\d\] is 4, (but|below)"),
         (2, -1, 6, r"_ptr\[\d\] is 6, but the pointer ends"),
-        (1, 3, 5, r"_indices\[3\] is 5, outside \d"),
-        (1, 0, 2**63, r"_indices\[0\] is 9223372036854775808, outside \d"),
+        (1, 3, 5, r"_indices\[3\] is 5, outside .* \d"),
+        (1, 0, 2**63, r"_indices\[0\] is 9223372036854775808, outside .* \d"),
     ],
 )
 def test_invariants(cls: Any, arrays: Any, buffer: int, at: int, value: int, message: str) -> None:
