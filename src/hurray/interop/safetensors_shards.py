@@ -28,7 +28,7 @@ from hurray.tensor.tensor import Tensor
 __all__ = ["SafetensorsShards", "from_safetensors_shards"]
 
 _COUNTED = re.compile(r"(?P<base>.+)[._]shard[_-](?P<k>\d{1,9})[_-]of[_-](?P<n>\d{1,9})", re.S)
-_RANKED = re.compile(r"(?P<base>.+)[._](?:tp_)?rank_?(?P<k>\d{1,9})", re.S)
+_RANKED = re.compile(r"(?P<base>.+?)[._](?:tp_)?rank_?(?P<k>\d{1,9})", re.S)
 _NUMBER = re.compile(r"(\d+)")
 
 

@@ -77,3 +77,83 @@ def test_files_that_cannot_be_opened(paths: list[Path], tmp_path: Path) -> None:
         with pytest.raises(TypeError, match="iterable"):
             hurray.open_sharded(bad)  # type: ignore[arg-type]
     assert len(hurray.open_sharded([])) == 0
+
+
+def test_a_pattern_for_paths(paths: list[Path], tmp_path: Path) -> None:
+    for pattern in (f"{tmp_path}/*.hrry", tmp_path / "[0-2].hrry"):
+        with hurray.open_sharded(pattern) as f:
+            np.testing.assert_array_equal(f["w"].to_numpy(), WHOLE)
+    with hurray.open_sharded(paths[1]) as f:
+        assert f["alone"].shape == (2,)
+    with pytest.raises(hurray.FileError, match="no file matches"):
+        hurray.open_sharded(tmp_path / "nope*.hrry")
+    # A name that exists is no pattern.
+    odd = tmp_path / "[a].hrry"
+    hurray.save(odd, {"x": hurray.ones([1])})
+    with hurray.open_sharded(odd) as f:
+        assert list(f) == ["x"]
+
+
+def save_each(folder: Path, *tensors: Any) -> list[Path]:
+    found = []
+    for k, tensor in enumerate(tensors):
+        found.append(folder / f"part{k}.hrry")
+        hurray.save(found[-1], {"w": tensor})
+    return found
+
+
+def placed(array: Any, parent: tuple[int, ...], offset: tuple[int, ...]) -> hurray.Tensor:
+    return hurray.from_numpy(np.asarray(array))._replace(shard=hurray.Shard(parent, offset))
+
+
+@pytest.mark.parametrize(
+    ("second", "message"),
+    [
+        (placed(WHOLE[2:], (6, 8), (2, 0)), "member 0 and member 1 overlap"),
+        (placed(WHOLE[4:], (6, 8), (4, 0)), "gap at index"),
+        (placed(WHOLE[3:].astype(np.float64), (6, 8), (3, 0)), "float64"),
+        (placed(WHOLE[3:], (7, 8), (3, 0)), "parent"),
+        (placed(WHOLE[3:].reshape(3, 2, 4), (6, 2, 4), (3, 0, 0)), "rank|parent|shape"),
+        (placed(WHOLE[:3], (6, 8), (0, 0)), "overlap"),
+    ],
+)
+def test_shards_that_do_not_fit(second: hurray.Tensor, message: str, tmp_path: Path) -> None:
+    found = save_each(tmp_path, placed(WHOLE[:3], (6, 8), (0, 0)), second)
+    with hurray.open_sharded(found) as f:
+        assert list(f) == ["w"]
+        with pytest.raises(hurray.InvalidDescriptorError, match=message) as caught:
+            f["w"]
+    assert caught.value.tensor == "w"
+
+
+def test_shards_of_other_layouts_and_schemes(tmp_path: Path) -> None:
+    top, bottom = hurray.shard(WHOLE, (2, 1))
+    found = save_each(tmp_path, top.to_layout("csr"), hurray.quantize(bottom, "int8_per_channel"))
+    with hurray.open_sharded(found) as f:
+        np.testing.assert_allclose(f["w"].to_numpy(), WHOLE, atol=0.3)
+        np.testing.assert_array_equal(f["w"][:3], WHOLE[:3])
+
+
+def test_one_file_given_twice(paths: list[Path]) -> None:
+    with hurray.open_sharded([*paths, paths[0]]) as f, pytest.raises(hurray.InvalidDescriptorError, match="overlap"):
+        f["w"]
+
+
+def test_metadata(tmp_path: Path) -> None:
+    found = []
+    for k in range(2):
+        folder = tmp_path / str(k)
+        folder.mkdir()
+        found.append(folder / "m.hrry")
+        hurray.save(found[-1], {}, kv={"step": 3, "rank": k, "ids": [1, 2], "one": 1 if k else 1.0, f"own{k}": "x"})
+    with hurray.open_sharded(found) as f:
+        assert f.kv == {
+            "step": 3,
+            "ids": [1, 2],
+            "m.hrry/rank": 0,
+            "1/m.hrry/rank": 1,
+            "m.hrry/one": 1.0,
+            "1/m.hrry/one": 1,
+            "own0": "x",
+            "own1": "x",
+        }
