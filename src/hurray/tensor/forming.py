@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hurray.descriptor.model import Descriptor
-from hurray.errors import BufferError, BufferTypeError, InvalidDescriptorError
+from hurray.errors import ArgumentTypeError, BufferError, BufferTypeError, InvalidDescriptorError
 from hurray.quantization._base import Scheme
 
-__all__ = ["as_bytes_view", "check_sizes", "is_plain", "read_only"]
+__all__ = ["as_bytes_view", "as_copy", "check_sizes", "is_plain", "read_only"]
 
 Bytes = NDArray[np.uint8]
 
@@ -30,7 +30,8 @@ def read_only(array: NDArray[Any]) -> Bytes:
     else:
         view = array.reshape(-1).view(np.uint8) if array.size else np.empty(0, np.uint8)
     if view.flags.writeable:
-        view = view.view()
+        # A flag alone could be set again by whoever holds the view; behind a read-only memoryview it cannot.
+        view = np.frombuffer(memoryview(view).toreadonly(), np.uint8) if view.size else np.empty(0, np.uint8)
         view.flags.writeable = False
     return view
 
@@ -63,6 +64,21 @@ def as_bytes_view(buffer: Any, what: str) -> Bytes:
     return read_only(np.frombuffer(view, np.uint8))
 
 
+def as_copy(copy: Any) -> bool | None:
+    """Return a ``copy`` argument as None, True or False; NumPy's own False, say of a comparison, is False too.
+
+    Raises
+    ------
+    TypeError
+        Anything else: 0 and "no" would be taken for what they are not.
+    """
+    if copy is None or copy is True or copy is False:
+        return copy  # type: ignore[no-any-return]
+    if isinstance(copy, np.bool_):
+        return bool(copy)
+    raise ArgumentTypeError(f"copy is a bool or None, not {copy!r}")
+
+
 def is_plain(descriptor: Descriptor) -> bool:
     """Tell in little time that a row-major tensor with one whole-byte buffer has room for its elements."""
     if descriptor.layout.tag != 1 or descriptor.quantization is not None or len(descriptor.buffer_handles) != 1:
@@ -90,7 +106,7 @@ def check_sizes(descriptor: Descriptor, sizes: Sequence[int]) -> None:
     shape = descriptor.shape
     if descriptor.layout.kind == "opaque" or None in shape or not descriptor.element_bits:
         return
-    known: tuple[int, ...] = tuple(shape)  # type: ignore[arg-type]
+    known: tuple[int, ...] = tuple(shape)
     specs = descriptor.layout.specs(known, descriptor.element_bits, descriptor.byte_offset)
     if len(sizes) < len(specs):
         raise InvalidDescriptorError(
