@@ -95,7 +95,8 @@ def load(
     strategy : {"auto", "mmap", "read"}
         How byte ranges are had.
     permissive : bool
-        Hand over unknown layouts and schemes for relay instead of refusing them.
+        Hand over what is unknown or private but can be carried (element types, layouts, schemes, the members of
+        composites whose rule is private or broken) instead of refusing it.
     limits : Limits, optional
         Bounds on untrusted input.
 

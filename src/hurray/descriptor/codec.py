@@ -149,7 +149,7 @@ def _guard(r: Reader, at: int, field: str | None, build: Callable[[], _T]) -> _T
         raise
     except ValueError as error:
         message, own = str(error), None
-    place = r.find(own or message.partition(" ")[0])
+    place = r.find(own or message.partition(" ")[0]) if own or field else None
     if place is not None:
         r.fail(message, field=own or place.path, offset=place.offset, absolute=True)
     r.fail(message, field=own or field, offset=at)

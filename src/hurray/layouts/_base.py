@@ -19,6 +19,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from hurray.arguments import as_index_tuple, as_int
 from hurray.errors import BufferError, InvalidDescriptorError, UnsupportedError
 from hurray.kernels import bits as bit_kernels
 from hurray.layouts._region import Region, axis_array, full_region, region_shape
@@ -34,6 +35,7 @@ __all__ = [
     "SeparableLayout",
     "Shape",
     "as_index_tuple",
+    "as_int",
     "n_elements",
     "set_field",
 ]
@@ -196,31 +198,6 @@ def empty_codes(shape: tuple[int, ...], storage: np.dtype[Any]) -> Codes:
 def set_field(record: object, name: str, value: object) -> None:
     """Set a field of a frozen record while it is being constructed."""
     object.__setattr__(record, name, value)
-
-
-def as_index_tuple(values: Sequence[int], what: str, *, low: int = 0, high: int = _U64_MAX) -> tuple[int, ...]:
-    """Return integers as a tuple of Python ints, each within ``low..high``.
-
-    Raises
-    ------
-    TypeError
-        Not a sequence of integers.
-    InvalidDescriptorError
-        A value is out of range.
-    """
-    if isinstance(values, (str, bytes)) or not hasattr(values, "__iter__"):
-        raise TypeError(f"{what} is a sequence of ints, not {type(values).__name__}")
-    return tuple(as_int(v, f"{what}[{k}]", low=low, high=high) for k, v in enumerate(values))
-
-
-def as_int(value: Any, what: str, *, low: int = 0, high: int = _U64_MAX) -> int:
-    """Return ``value`` as a Python int within ``low..high``."""
-    if isinstance(value, (bool, np.bool_)) or not hasattr(value, "__index__"):
-        raise TypeError(f"{what} is an int, not {type(value).__name__}")
-    number = int(value.__index__())
-    if not low <= number <= high:
-        raise InvalidDescriptorError(f"{what} must lie in {low}..{high}, but is {number}")
-    return number
 
 
 def check_shape(shape: Shape) -> None:

@@ -16,8 +16,9 @@ from hurray.kernels import bits as bit_kernels
 from hurray.kernels import coords as coord_kernels
 from hurray.layouts._base import BufferSpec, Bytes, Codes, Encoded, Layout, Payload, pack_codes
 from hurray.layouts._region import Region, is_full, region_shape
+from hurray.limits import DEFAULT_LIMITS
 
-__all__ = ["Build", "SparseLayout", "code_is_nonzero"]
+__all__ = ["Build", "SparseLayout", "code_is_nonzero", "shown"]
 
 U64 = NDArray[np.uint64]
 I64 = NDArray[np.int64]
@@ -114,7 +115,7 @@ class SparseLayout(Layout):
         outside = coord_kernels.first_out_of_bounds(coords, shape)
         if outside >= 0:
             raise InvalidDescriptorError(
-                f"layout {cls.name!r}: entry {outside} is at {_shown(coords[outside])}, outside shape {shape}"
+                f"layout {cls.name!r}: entry {outside} is at {shown(coords[outside])}, outside shape {shape}"
             )
 
     @classmethod
@@ -126,7 +127,7 @@ class SparseLayout(Layout):
         built.layout.validate_against_shape(shape)
         if built.repeat >= 0:
             raise InvalidDescriptorError(
-                f"layout {cls.name!r}: entry {built.repeat} repeats coordinate {_shown(coords[built.repeat])}"
+                f"layout {cls.name!r}: entry {built.repeat} repeats coordinate {shown(coords[built.repeat])}"
             )
         moved = codes if built.order is None else codes.take(built.order, mode="clip")
         return Encoded(built.layout, (pack_codes(moved, bits), *(_as_bytes(index) for index in built.indices)))
@@ -232,7 +233,7 @@ def check_ptr_entries(n_entries: int, name: str) -> None:
     UnsupportedError
         The array would not fit any memory.
     """
-    if n_entries > MAX_PTR_ENTRIES:
+    if n_entries > MAX_PTR_ENTRIES or 8 * n_entries > DEFAULT_LIMITS.max_dense_bytes:
         raise UnsupportedError(f"layout {name!r} would need a pointer of {n_entries} entries")
 
 
@@ -260,5 +261,6 @@ def _as_bytes(index: U64) -> Bytes:
     return np.ascontiguousarray(index, "<u8").reshape(-1).view(np.uint8)
 
 
-def _shown(coordinate: U64) -> str:
+def shown(coordinate: U64) -> str:
+    """Return a coordinate as messages show it."""
     return f"({', '.join(str(int(k)) for k in coordinate)})"

@@ -216,10 +216,14 @@ class BlockPagedLayout(Layout):
         rule = _QUANTIZATION_RULES.get(name) if isinstance(name, str) else None
         if rule is None:
             shown = name if isinstance(name, str) else type(quantization).__name__
-            raise InvalidDescriptorError(f"layout 'block_paged' cannot be quantized by {shown}")
+            raise InvalidDescriptorError(f"layout 'block_paged' cannot be quantized by {shown}").at(
+                field="quantization"
+            )
         problem = rule(self, quantization)
         if problem:
-            raise InvalidDescriptorError(f"layout 'block_paged' with scheme {name}: {problem}")
+            raise InvalidDescriptorError(f"layout 'block_paged' with scheme {name}: {problem}").at(
+                field="quantization.block_size" if problem.startswith("block_size") else "quantization.axis"
+            )
 
     def _check_tables(self, seq_ptr: NDArray[Any], block_table: NDArray[Any]) -> None:
         code, at = paging.check_tables(block_table, seq_ptr, self.num_pages)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Self
 
+from hurray.dtypes.table import PRIVATE_TAGS
 from hurray.errors import InvalidDescriptorError, UnsupportedError
 from hurray.layouts._base import BufferSpec, Codes, Layout, Payload, Shape, as_int, set_field
 from hurray.layouts._region import Region
@@ -23,7 +24,6 @@ COMBINE_OPS: dict[str, int] = {"replace": 0x01, "add": 0x02}
 _RULE_NAMES = {value: name for name, value in COMPOSITION_RULES.items()}
 _OP_NAMES = {value: name for name, value in COMBINE_OPS.items()}
 _OPEN = 0xFFFFFFFF
-_PRIVATE_RULES = range(0xF0, 0xFF)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -90,7 +90,7 @@ class CompositeLayout(Layout):
         """Read the fields for a permissive reader, which takes private rules too."""
         at = r.offset
         rule, op = r.u8("composition_rule"), r.u8("combine_op")
-        if rule not in _PRIVATE_RULES:
+        if rule not in PRIVATE_TAGS:
             return cls._parse_rest(r, at, rule, op)
         r.reserved(2)
         return PrivateCompositeLayout(rule, op, _parse_count(r))
@@ -103,7 +103,7 @@ class CompositeLayout(Layout):
     @classmethod
     def _parse_rest(cls, r: Reader, at: int, rule: int, op: int) -> Self:
         if rule not in _RULE_NAMES:
-            kind = "private" if rule in _PRIVATE_RULES else "reserved or invalid"
+            kind = "private" if rule in PRIVATE_TAGS else "reserved or invalid"
             r.fail(f"composition rule {rule:#04x} is {kind}", field="composition_rule", offset=at)
         name = _RULE_NAMES[rule]
         if op not in (tuple(_OP_NAMES) if name == "overlay" else (0,)):

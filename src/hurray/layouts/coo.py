@@ -17,7 +17,7 @@ from hurray.kernels import coords as coord_kernels
 from hurray.kernels import ordering, searching
 from hurray.layouts._base import BufferSpec, Codes, Encoded, Payload, Shape, as_int, set_field
 from hurray.layouts._region import Region, axis_bounds
-from hurray.layouts._sparse import I64, U64, Build, SparseLayout
+from hurray.layouts._sparse import I64, U64, Build, SparseLayout, shown
 from hurray.wire.reader import Reader
 from hurray.wire.writer import Writer
 
@@ -86,7 +86,7 @@ class CooLayout(SparseLayout):
             coords = self._coords(payload)
             at = ordering.first_duplicate(coords, payload.shape)
             if at >= 0:
-                raise InvalidDescriptorError(f"coo indices[{at}] {_shown(coords, at)} repeats an earlier coordinate")
+                raise InvalidDescriptorError(f"coo indices[{at}] {shown(coords[at])} repeats an earlier coordinate")
 
     def convert(
         self, payload: Payload, target: type[SparseLayout], *, checked: bool = False, **options: Any
@@ -109,12 +109,12 @@ class CooLayout(SparseLayout):
         outside = coord_kernels.first_out_of_bounds(coords, payload.shape)
         if outside >= 0:
             raise InvalidDescriptorError(
-                f"coo indices[{outside}] is {_shown(coords, outside)}, outside shape {payload.shape}"
+                f"coo indices[{outside}] is {shown(coords[outside])}, outside shape {payload.shape}"
             )
         if self.is_sorted:
             at = coord_kernels.first_unsorted(coords, payload.shape)
             if at >= 0:
-                before, here = _shown(coords, at - 1), _shown(coords, at)
+                before, here = shown(coords[at - 1]), shown(coords[at])
                 fault = "repeats" if before == here else f"is below {before},"
                 raise InvalidDescriptorError(
                     f"coo indices[{at}] {here} {fault} the entry before it, although is_sorted promises ascending order"
@@ -182,7 +182,3 @@ class CooLayout(SparseLayout):
             offsets = coord_kernels.linear_keys(coords[entries], shape)
             assert offsets is not None
             yield entries, offsets.view(np.int64)
-
-
-def _shown(coords: U64, position: int) -> str:
-    return f"({', '.join(str(int(k)) for k in coords[position])})"

@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from hurray.errors import InvalidDescriptorError, UnsupportedError
+from hurray.dtypes.table import PRIVATE_TAGS
+from hurray.errors import ArgumentTypeError, InvalidDescriptorError, UnsupportedError
 from hurray.layouts._base import BufferSpec, Codes, Layout, Payload, as_int, set_field
 from hurray.layouts._region import Region
 from hurray.wire.reader import Reader
@@ -16,7 +17,13 @@ from hurray.wire.writer import Writer
 
 __all__ = ["PrivateExtensionLayout", "UnknownLayout"]
 
-_PRIVATE = range(0xF0, 0xFF)
+
+def _raw(data: Any) -> bytes:
+    """Return bytes-like data as bytes."""
+    try:
+        return bytes(memoryview(data))
+    except ValueError as error:  # arrays of dates, which have no buffer format
+        raise ArgumentTypeError(f"bytes-like data are needed, not {type(data).__name__}: {error}") from None
 
 
 class _Opaque(Layout):
@@ -59,9 +66,9 @@ class PrivateExtensionLayout(_Opaque):
 
     def __init__(self, tag: int, extension_layout_id: int, extension_data: bytes | None = None) -> None:
         number = as_int(tag, "tag", high=0xFF)
-        if number not in _PRIVATE:
+        if number not in PRIVATE_TAGS:
             raise InvalidDescriptorError(f"a private layout tag lies in 0xF0-0xFE, not {number:#04x}")
-        data = b"" if extension_data is None else bytes(memoryview(extension_data))
+        data = b"" if extension_data is None else _raw(extension_data)
         set_field(self, "tag", number)
         set_field(self, "extension_layout_id", as_int(extension_layout_id, "extension_layout_id"))
         set_field(self, "extension_data", data)
@@ -120,12 +127,12 @@ class UnknownLayout(_Opaque):
             raise ValueError(
                 f"tag {number:#04x} is the {name} layout, not an unknown one; use hurray.{cls_name} instead"
             )
-        if number in _PRIVATE:
+        if number in PRIVATE_TAGS:
             raise ValueError(f"tag {number:#04x} is private, not unknown; use hurray.PrivateExtensionLayout instead")
         if number in (0x00, 0xFF):
             raise InvalidDescriptorError(f"tag {number:#04x} is invalid and can never be a layout")
         set_field(self, "tag", number)
-        set_field(self, "raw_bytes", b"" if raw_bytes is None else bytes(memoryview(raw_bytes)))
+        set_field(self, "raw_bytes", b"" if raw_bytes is None else _raw(raw_bytes))
 
     def __repr__(self) -> str:
         return f"UnknownLayout(tag=0x{self.tag:02X}, raw_bytes={len(self.raw_bytes)} bytes)"

@@ -25,7 +25,7 @@ from hurray.layouts._base import (
     pack_codes,
 )
 from hurray.layouts._linear import leading_rows
-from hurray.layouts._region import Region, index_view
+from hurray.layouts._region import Region, index_view, region_shape
 from hurray.wire.reader import Reader
 from hurray.wire.writer import Writer
 
@@ -76,11 +76,15 @@ class _Contiguous(SeparableLayout):
         rows = leading_rows(region[::turn], shape[::turn])
         if rows is None:
             return super().read(payload, region)
+        if 0 in region_shape(region):
+            return empty_codes(region_shape(region), payload.storage)
         row = n_elements(shape[::turn][1:])
         part = payload.linear(len(rows) * row, start=rows.start * row)
         return part.reshape((len(rows), *shape[::turn][1:])[::turn], order=self._order)  # type: ignore[call-overload,no-any-return]
 
     def read_all(self, payload: Payload) -> Codes:
+        if 0 in payload.shape:
+            return empty_codes(payload.shape, payload.storage)
         return payload.linear(n_elements(payload.shape)).reshape(payload.shape, order=self._order)  # type: ignore[call-overload,no-any-return]
 
     @classmethod

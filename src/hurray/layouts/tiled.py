@@ -226,6 +226,7 @@ class TiledLayout(SeparableLayout):
     # Elements
 
     def axis_offsets(self, shape: tuple[int, ...], axis: int, index: NDArray[np.int64]) -> NDArray[np.int64]:
+        self.check_writable()
         tiles = [tile[axis] for tile in self._tiles()]
         return tile_kernels.axis_offsets(index, tiles, [step[axis] for step in self._steps(shape)])
 

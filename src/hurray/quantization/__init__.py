@@ -67,7 +67,10 @@ def decode_quantization(data: bytes | bytearray | memoryview) -> Scheme:
 
     Format: quantization.
     """
-    view = memoryview(data).cast("B") if not isinstance(data, (bytes, bytearray)) else data
+    try:
+        view = memoryview(data).cast("B") if not isinstance(data, (bytes, bytearray)) else data
+    except ValueError as error:  # arrays of dates, which have no buffer format
+        raise TypeError(f"bytes-like data are needed, not {type(data).__name__}: {error}") from None
     scheme = parse_payload(Reader(view, what="quantization"))
     if isinstance(scheme, UnknownScheme):
         raise InvalidDescriptorError("quantization: unknown scheme")

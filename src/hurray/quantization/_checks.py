@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hurray.arguments import as_int
 from hurray.errors import BufferError, InvalidDescriptorError
 from hurray.kernels.affine import code_range
 from hurray.quantization._base import UNSET_INDEX, Bytes, Float32, Scheme, SchemeContext
 
 __all__ = [
-    "as_int",
+    "as_u32",
     "buffer_index",
     "check_axis",
     "check_indices",
@@ -33,14 +34,9 @@ __all__ = [
 Int32 = NDArray[np.int32]
 
 
-def as_int(value: Any, what: str, low: int = 0, high: int = UNSET_INDEX) -> int:
-    """Return an argument as a Python int within ``low..high``."""
-    if isinstance(value, (bool, np.bool_)) or not hasattr(value, "__index__"):
-        raise TypeError(f"{what} is an int, not {type(value).__name__}")
-    number = int(value.__index__())
-    if not low <= number <= high:
-        raise InvalidDescriptorError(f"{what} must lie in {low}..{high}, but is {number}")
-    return number
+def as_u32(value: Any, what: str) -> int:
+    """Return an argument that the wire has 32 unsigned bits for as a Python int."""
+    return as_int(value, what, high=2**32 - 1)
 
 
 def buffer_index(value: Any, what: str) -> int:
@@ -50,7 +46,7 @@ def buffer_index(value: Any, what: str) -> int:
 
 def power_of_two(value: Any, low: int, high: int = 2**31) -> int:
     """Return a block size as a Python int: a power of two within ``low..high``."""
-    size = as_int(value, "block_size")
+    size = as_u32(value, "block_size")
     if not low <= size <= high or size & (size - 1):
         upper = "" if high == 2**31 else f" and at most {high}"
         raise InvalidDescriptorError(f"block_size must be a power of two of at least {low}{upper}, but is {size}")

@@ -18,7 +18,7 @@ from hurray.quantization._affine import integer_table, parse_scale_index
 from hurray.quantization._axis import AxisScheme, flat_params
 from hurray.quantization._base import Float32, Params, ParamSpec, Quantized, SchemeContext, check_storage
 from hurray.quantization._checks import (
-    as_int,
+    as_u32,
     buffer_index,
     check_axis,
     check_indices,
@@ -70,7 +70,7 @@ class MXFP(AxisScheme):
     storage_types = frozenset(EMAX)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "axis", as_int(self.axis, "axis"))
+        object.__setattr__(self, "axis", as_u32(self.axis, "axis"))
         object.__setattr__(self, "block_size", power_of_two(self.block_size, 16, 2048))
         object.__setattr__(self, "scale_buffer_index", buffer_index(self.scale_buffer_index, "scale_buffer_index"))
 

@@ -16,7 +16,7 @@ from hurray.errors import InvalidDescriptorError
 from hurray.kernels import affine
 from hurray.quantization._affine import AffineScheme, parameter_buffers, parse_scale_index, parse_zero_point_index
 from hurray.quantization._base import Quantized, SchemeContext, check_storage
-from hurray.quantization._checks import as_int, buffer_index, check_axis, check_indices, fit_block, power_of_two
+from hurray.quantization._checks import as_u32, buffer_index, check_axis, check_indices, fit_block, power_of_two
 from hurray.wire.reader import Reader
 from hurray.wire.writer import Writer
 
@@ -63,7 +63,7 @@ class PerBlockAffine(AffineScheme):
     storage_types = frozenset({"int8", "uint8", "int4", "uint4", "int2", "uint2"})
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "axis", as_int(self.axis, "axis"))
+        object.__setattr__(self, "axis", as_u32(self.axis, "axis"))
         object.__setattr__(self, "block_size", power_of_two(self.block_size, 2))
         object.__setattr__(self, "scale_buffer_index", buffer_index(self.scale_buffer_index, "scale_buffer_index"))
         if self.zero_point_buffer_index is not None:

@@ -14,7 +14,7 @@ from hurray.dtypes.table import BY_NAME, Dtype
 from hurray.kernels import affine
 from hurray.quantization._affine import AffineScheme, parameter_buffers, parse_scale_index, parse_zero_point_index
 from hurray.quantization._base import Quantized, SchemeContext, check_storage
-from hurray.quantization._checks import as_int, buffer_index, check_axis, check_indices
+from hurray.quantization._checks import as_u32, buffer_index, check_axis, check_indices
 from hurray.quantization.per_tensor import PerTensorAffine
 from hurray.wire.reader import Reader
 from hurray.wire.writer import Writer
@@ -59,7 +59,7 @@ class PerChannelAffine(AffineScheme):
     unit = "channel"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "axis", as_int(self.axis, "axis"))
+        object.__setattr__(self, "axis", as_u32(self.axis, "axis"))
         object.__setattr__(self, "scale_buffer_index", buffer_index(self.scale_buffer_index, "scale_buffer_index"))
         if self.zero_point_buffer_index is not None:
             index = buffer_index(self.zero_point_buffer_index, "zero_point_buffer_index")

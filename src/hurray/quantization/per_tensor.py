@@ -14,11 +14,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from hurray.arguments import as_int
 from hurray.dtypes.table import Dtype
 from hurray.errors import InvalidDescriptorError
 from hurray.kernels import affine, lookup
 from hurray.quantization._base import Float32, Params, ParamSpec, Quantized, Scheme, SchemeContext, check_storage
-from hurray.quantization._checks import as_int, zero_point_range
+from hurray.quantization._checks import zero_point_range
 from hurray.wire.reader import Reader
 from hurray.wire.writer import Writer
 
@@ -55,7 +56,7 @@ class PerTensorAffine(Scheme):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "scale", _as_float32(self.scale))
-        object.__setattr__(self, "zero_point", as_int(self.zero_point, "zero_point", -(2**31), 2**31 - 1))
+        object.__setattr__(self, "zero_point", as_int(self.zero_point, "zero_point", low=-(2**31), high=2**31 - 1))
 
     def __repr__(self) -> str:
         # The shortest digits that give the same float32.

@@ -47,8 +47,8 @@ class StreamParser:
     limits : Limits
         Bounds on what the stream may announce.
     permissive : bool
-        Hand over what a strict parser refuses but can carry: unknown layouts and schemes, and the members of composites
-        that break a rule.
+        Hand over what a strict parser refuses but can carry: unknown element types, layouts and schemes, and the
+        members of composites whose rule is private or broken.
     cross_machine : bool
         Refuse any sync mode but ``producer_synced``: nothing else means anything on another machine.
 

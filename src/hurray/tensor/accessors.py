@@ -17,7 +17,7 @@ from hurray.layouts.row_major import RowMajorLayout
 if TYPE_CHECKING:
     from hurray.tensor.tensor import Tensor
 
-__all__ = ["ACCESSORS", "LEVEL_ACCESSORS", "component", "level_component"]
+__all__ = ["ACCESSORS", "component", "level_component"]
 
 _U64 = BY_NAME["uint64"]
 _U32 = BY_NAME["uint32"]
@@ -68,8 +68,6 @@ ACCESSORS: dict[str, dict[str, _Find]] = {
     "csf": {"values": _values},
     "block_paged": {"page_pool": _pool, "block_table": _paged_index(1), "seq_ptr": _paged_index(2)},
 }
-#: accessors that take a level
-LEVEL_ACCESSORS: dict[str, tuple[str, ...]] = {"csf": ("pos", "crd")}
 
 
 def missing(t: Tensor, name: str) -> AttributeError:

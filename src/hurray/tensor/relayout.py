@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from hurray.descriptor.model import Descriptor, handle_for
 from hurray.descriptor.sections import Shard
-from hurray.dtypes.table import BY_NAME, Dtype
+from hurray.dtypes.table import Dtype
 from hurray.errors import ArgumentTypeError, BufferError, InvalidDescriptorError, UnsupportedError
 from hurray.kernels import coords as coord_kernels
 from hurray.layouts import RowMajorLayout, layout_by_name
@@ -298,6 +298,8 @@ def dequantize_region(
     t: Tensor, key: Any, dtype: Dtype, out: Any, sequence_lengths: Sequence[int] | None = None
 ) -> NDArray[Any]:
     """Return dequantized values for a NumPy-style key as an array of ``dtype``."""
+    if not isinstance(dtype, Dtype):
+        raise ArgumentTypeError(f"dtype is a hurray.Dtype such as hurray.float32, not {type(dtype).__name__}")
     if dtype.name not in _FLOAT_TARGETS:
         raise InvalidDescriptorError(f"dequantize gives {', '.join(_FLOAT_TARGETS)}, not {dtype.name}")
     if out is not None:
@@ -361,11 +363,6 @@ def _check_shape(out: NDArray[Any], shape: tuple[int, ...]) -> None:
 def contiguous_row_major(t: Tensor) -> Tensor:
     """Return the tensor in row-major order, itself when it is."""
     return t if t.layout.name == "row_major" else to_layout(t, RowMajorLayout(), {})
-
-
-def float32_dtype() -> Dtype:
-    """Return the float32 dtype."""
-    return BY_NAME["float32"]
 
 
 def new_descriptor(dtype: Dtype, shape: tuple[int, ...], n_bytes: int) -> Descriptor:
