@@ -38,6 +38,9 @@ $(STAMP)-dev: $(STAMP)-venv pyproject.toml
 # torch and the peer are optional: without them their tests skip.
 $(STAMP)-torch: $(STAMP)-dev
 	$(PY) -m pip install $(PIP_FLAGS) 'torch==2.13.0' || echo "torch could not be installed; its tests are skipped"
+	$(PY) -m pip install $(PIP_FLAGS) --no-deps bitsandbytes compressed-tensors && \
+		$(PY) -m pip install $(PIP_FLAGS) loguru pydantic packaging || \
+		echo "bitsandbytes and compressed-tensors could not be installed; their tests are skipped"
 	@touch $@
 
 $(PEER)/.stamp:
@@ -64,8 +67,13 @@ layers: $(STAMP)-dev
 
 check: $(STAMP)-torch lint types layers test
 
-bench: $(STAMP)-dev $(PEER)/.stamp
-	$(PY) -m pip install $(PIP_FLAGS) h5py
+# The peers of the benchmarks; one that cannot be installed is left out of the tables.
+$(STAMP)-bench: $(STAMP)-torch
+	for peer in h5py zarr tensorstore pymorton numpy-hilbert-curve hilbertcurve; do \
+		$(PY) -m pip install $(PIP_FLAGS) $$peer || echo "$$peer could not be installed"; done
+	@touch $@
+
+bench: $(STAMP)-bench $(PEER)/.stamp
 	$(PY) -m benchmarks $(BENCH_ARGS)
 
 docs: $(STAMP)-dev
