@@ -65,6 +65,8 @@ types: $(STAMP)-dev
 layers: $(STAMP)-dev
 	$(VENV)/bin/lint-imports --no-cache
 
+# The check also tries many more hostile index buffers than a quick run of the tests.
+check: export HURRAY_FUZZ_INDEX_CASES := 100000
 check: $(STAMP)-torch lint types layers test
 
 # The peers of the benchmarks; one that cannot be installed is left out of the tables.

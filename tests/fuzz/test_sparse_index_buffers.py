@@ -1,6 +1,6 @@
 """Random index buffers under sparse layouts that nobody validated: an error of ours or an answer in bounds.
 
-``HURRAY_FUZZ_CASES`` sets the number of cases.
+``HURRAY_FUZZ_INDEX_CASES`` sets the number of cases.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from hurray.errors import BufferError, InvalidDescriptorError
 from hurray.layouts import CooLayout, CscLayout, CsfLayout, CsrLayout, Payload, full_region
 
-CASES = int(os.environ.get("HURRAY_FUZZ_CASES", "2000"))
+CASES = int(os.environ.get("HURRAY_FUZZ_INDEX_CASES", "2000"))
 ODD = np.array([0, 1, 2**31, 2**32, 2**60, 2**61, 2**63 - 1, 2**63, 2**64 - 1], np.uint64)
 
 
