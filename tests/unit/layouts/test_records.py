@@ -28,8 +28,8 @@ EACH: list[tuple[hurray.Layout, str, int, str, int | None, bool, bool]] = [
     ),
     (
         NESTED,
-        "TiledLayout(tile_shape=(4, 4), outer_layout='strided', inner_layout='tiled', outer_strides=(1, 2), "
-        "inner_tiled=TiledLayout(tile_shape=(2, 2), outer_layout='row_major', inner_layout='row_major'))",
+        ("TiledLayout(tile_shape=(4, 4), outer_layout='strided', inner_layout='tiled', outer_strides=(1, 2), "
+        "inner_tiled=TiledLayout(tile_shape=(2, 2), outer_layout='row_major', inner_layout='row_major'))"),
         0x04, "tiled", 1, True, False,
     ),
     (hurray.MortonLayout([2, 3]), "MortonLayout(morton_bits=(2, 3))", 0x05, "morton", 1, True, False),
@@ -40,8 +40,8 @@ EACH: list[tuple[hurray.Layout, str, int, str, int | None, bool, bool]] = [
     (hurray.CsfLayout(4, [2, 0, 1]), "CsfLayout(nnz=4, mode_order=(2, 0, 1))", 0x09, "csf", 7, False, False),
     (
         hurray.BlockPagedLayout(4, 5, 0, 2),
-        "BlockPagedLayout(page_size=4, num_pages=5, paged_axis=0, num_seqs=2, kv_role='key', layer_index=None, "
-        "block_table_index_type='uint32')",
+        ("BlockPagedLayout(page_size=4, num_pages=5, paged_axis=0, num_seqs=2, kv_role='key', layer_index=None, "
+        "block_table_index_type='uint32')"),
         0x0A, "block_paged", 3, False, False,
     ),
     (
@@ -62,7 +62,10 @@ EACH: list[tuple[hurray.Layout, str, int, str, int | None, bool, bool]] = [
         "PrivateExtensionLayout(tag=0xF1, extension_layout_id=7, extension_data=3 bytes)",
         0xF1, "extension", None, False, False,
     ),
-    (hurray.UnknownLayout(0x0C, b"xy"), "UnknownLayout(tag=0x0C, raw_bytes=2 bytes)", 0x0C, "extension", None, False, False),
+    (
+        hurray.UnknownLayout(0x0C, b"xy"), "UnknownLayout(tag=0x0C, raw_bytes=2 bytes)",
+        0x0C, "extension", None, False, False,
+    ),
 ]  # fmt: skip
 IDS = [row[1][:40] for row in EACH]
 

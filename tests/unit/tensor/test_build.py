@@ -206,7 +206,7 @@ NUMBERS = [d for d in ALL_DTYPES if d.name not in ("bool", "float8_e8m0")]
 @given(st.sampled_from(NUMBERS), st.lists(st.integers(-(2**66), 2**66), max_size=6))
 def test_integers_fit_or_are_refused(dtype: hurray.Dtype, values: list[int]) -> None:
     kind = np.asarray(values).dtype
-    if kind == object:
+    if kind.hasobject:
         return
     low, high = 0, 0
     if dtype.is_integer:
