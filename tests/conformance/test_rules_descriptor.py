@@ -493,3 +493,48 @@ def test_what_was_read_is_relayed_as_it_was() -> None:
     with hurray.StreamWriter() as w:
         w.write(t)
     assert w.getvalue() == stream
+
+
+def test_statistics_that_writers_compute() -> None:
+    data = raw.f32s(0.0, -3.0, 1.0, 0.0)
+    [plain, booleans, quantized, sparse, empty] = hurray.StreamReader(
+        raw.tensor(data, shape=(2, 2))
+        + raw.tensor(b"\x05", type_tag=0x20, shape=(4,))
+        + raw.tensor(b"\2\4\2\0", type_tag=0x10, shape=(4,), quantization=raw.per_tensor(0.5, 2))
+        + raw.tensor(b"\7\0", raw.u64s(1, 3), type_tag=0x11, shape=(5,), layout=0x06, fields=raw.u64s(2, 1))
+        + raw.tensor(b"", shape=(0,))
+    )
+    found = hurray.compute_statistics(plain)  # type: ignore[arg-type]
+    assert (found.nnz, found.sparsity_ratio) == (2, 0.5)
+    assert (found.value_min, found.value_max, found.value_abs_max) == (-3.0, 1.0, 3.0)
+    assert (found.value_mean, found.value_stddev) == (-0.5, math.sqrt(2.25))
+    assert (found.has_nan, found.has_inf) == (False, False)
+    # bool counts as 0 and 1
+    found = hurray.compute_statistics(booleans)  # type: ignore[arg-type]
+    assert (found.nnz, found.value_max, found.value_mean, found.value_stddev) == (2, 1.0, 0.5, 0.5)
+    # of the dequantized values
+    found = hurray.compute_statistics(quantized)  # type: ignore[arg-type]
+    assert (found.nnz, found.value_min, found.value_max, found.value_abs_max) == (2, -1.0, 1.0, 1.0)
+    # the layout's nnz rules, explicit zeros included
+    found = hurray.compute_statistics(sparse)  # type: ignore[arg-type]
+    assert (found.nnz, found.sparsity_ratio, found.value_max, found.value_mean) == (2, 0.6, 7.0, 1.4)
+    found = hurray.compute_statistics(empty)  # type: ignore[arg-type]
+    assert (found.nnz, found.sparsity_ratio, found.value_min) == (0, 0.0, None)
+
+
+@pytest.mark.parametrize(
+    "group",
+    [
+        {"value_min": 1.0},
+        {"value_min": 1.0, "value_max": 2.0},
+        {"value_mean": 1.0},
+        {"value_stddev": 1.0},
+        {"nm_n": 1},
+        {"nm_m": 1},
+        {"has_nan": True},
+        {"has_inf": True},
+    ],
+)
+def test_groups_of_statistics_are_authored_whole(group: dict[str, Any]) -> None:
+    with pytest.raises(hurray.InvalidDescriptorError, match="belong together"):
+        hurray.Statistics(**group)
