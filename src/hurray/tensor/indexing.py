@@ -75,7 +75,14 @@ def select(key: Any, shape: Sequence[int]) -> Selection:
     points = _as_points(entries, arrays, len(shape))
     if points is not None:
         return Selection(tuple(region), None, *points)
+    if _has_ellipsis(key) and all(isinstance(entry, int) for entry in entries):
+        # With an ellipsis even a single element comes back as an array, of no dimensions.
+        return Selection(tuple(region), (*finish, Ellipsis))
     return Selection(tuple(region), None if trivial else tuple(finish))
+
+
+def _has_ellipsis(key: Any) -> bool:
+    return any(item is Ellipsis for item in (key if isinstance(key, tuple) else (key,)))
 
 
 def _expand(key: Any, rank: int) -> list[Any]:
@@ -106,7 +113,10 @@ def _expand(key: Any, rank: int) -> list[Any]:
 
 
 def _index_arrays(item: Any) -> list[Any]:
-    array = np.asarray(item)
+    try:
+        array = np.asarray(item)
+    except ValueError as error:
+        raise IndexError(f"an index is no array: {error}") from None
     if array.size == 0 and array.dtype.kind == "f":
         array = array.astype(np.int64)
     if array.dtype.kind == "b":
