@@ -31,7 +31,8 @@ def read_only(array: NDArray[Any]) -> Bytes:
         view = array.reshape(-1).view(np.uint8) if array.size else np.empty(0, np.uint8)
     if view.flags.writeable:
         # A flag alone could be set again by whoever holds the view; behind a read-only memoryview it cannot.
-        view = np.frombuffer(memoryview(view).toreadonly(), np.uint8) if view.size else np.empty(0, np.uint8)
+        locked = memoryview(view).toreadonly()  # type: ignore[arg-type]
+        view = np.frombuffer(locked, np.uint8) if view.size else np.empty(0, np.uint8)
         view.flags.writeable = False
     return view
 
@@ -73,7 +74,7 @@ def as_copy(copy: Any) -> bool | None:
         Anything else: 0 and "no" would be taken for what they are not.
     """
     if copy is None or copy is True or copy is False:
-        return copy  # type: ignore[no-any-return]
+        return copy
     if isinstance(copy, np.bool_):
         return bool(copy)
     raise ArgumentTypeError(f"copy is a bool or None, not {copy!r}")
@@ -106,7 +107,7 @@ def check_sizes(descriptor: Descriptor, sizes: Sequence[int]) -> None:
     shape = descriptor.shape
     if descriptor.layout.kind == "opaque" or None in shape or not descriptor.element_bits:
         return
-    known: tuple[int, ...] = tuple(shape)
+    known: tuple[int, ...] = tuple(shape)  # type: ignore[arg-type]
     specs = descriptor.layout.specs(known, descriptor.element_bits, descriptor.byte_offset)
     if len(sizes) < len(specs):
         raise InvalidDescriptorError(
