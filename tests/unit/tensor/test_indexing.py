@@ -16,7 +16,7 @@ KEYS: list[Any] = [
     (slice(None), [1, 0]), ([0, 1], [1, 0]), ([0], slice(None), [1]), (0, [1, 0]), np.array([True, False, True, False]),
     np.array([True, False, True]), np.uint8(1), np.array(1), (np.int64(0), np.array([2, 0])), (np.array([], int), 0),
     (slice(-100, 100), 0), [-1, -2], (..., [1, 1, 1]), 4, -5, (0, 0, 0, 0), (..., ...), 1.0, "a", [0.5], 2**70,
-    slice(None, None, 0), np.array([True, False]), np.array([2**63], np.uint64), (slice("a"),), [7], object(),
+    slice(None, None, 0), np.array([True, False]), np.array([2**63], np.uint64), (slice("a"),), [7], b"x",
 ]  # fmt: skip
 
 
