@@ -113,12 +113,8 @@ def test_numpys_own_options_hold() -> None:
         hurray.Tensor(bytes(16), hurray.float32, [None, 2]),
         hurray.Tensor(b"ab", hurray.Dtype.from_tag(0xF1), [2], extension_type=hurray.ExtensionType(8)),
         hurray.Tensor(b"ab", hurray.float32, [2], layout=hurray.PrivateExtensionLayout(0xF1, 3)),
-        hurray.Tensor(
-            bytes(16), hurray.float32, [2, 1, 2], layout=hurray.BlockPagedLayout(2, 1, 0, 1),
-            aux_buffers=[np.zeros(1, np.uint32), np.array([0, 1], np.uint32)],
-        ),
     ],
-)  # fmt: skip
+)
 def test_tensors_without_shown_values(t: hurray.Tensor) -> None:
     want = f"hurray.Tensor(shape={t.shape}, dtype={t.dtype}, device={t.device!r})"
     assert repr(t) == str(t) == want
@@ -213,3 +209,17 @@ def test_options_belong_to_a_thread_or_task() -> None:
         return await asyncio.gather(task("content"), task("metadata"))
 
     assert asyncio.run(both()) == ["content", "metadata"]
+
+
+def test_a_paged_tensor_says_what_is_in_it() -> None:
+    t = hurray.Tensor(
+        bytes(16),
+        hurray.float32,
+        [2, 1, 2],
+        layout=hurray.BlockPagedLayout(2, 1, 0, 1),
+        aux_buffers=[np.zeros(1, np.uint32), np.array([0, 1], np.uint32)],
+    )
+    want = "hurray.Tensor(layout='block_paged', shape=(2, 1, 2), sequences=1, pages=1, page_size=2, dtype=float32)"
+    assert repr(t) == str(t) == want
+    q = hurray.quantize(t, "int8")
+    assert repr(q) == want.replace("float32)", f"int8, quantization={q.quantization!r})")
