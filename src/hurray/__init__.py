@@ -1,7 +1,20 @@
 """Hurray: tensors in any layout, in files, streams and memory.
 
-Every public name is listed below with the module that holds it; a module is imported when one of its names is first
-used, so that ``import hurray`` itself costs next to nothing.
+Where to start::
+
+    files        save, load, open (lazy), Writer (larger than memory), load_kv, verify, convert, open_sharded
+    in           asarray, from_numpy, from_scipy, from_torch, from_dlpack ...; zeros, ones, full, arange ...
+    out          Tensor.to_numpy, t[slices], Tensor.lookup, to_scipy, to_torch ...
+    layouts      Tensor.to_layout("csr" | "tiled" | "hilbert" | ...), sparse_coo, sparse_csr, sparse_csc, paged
+    quantized    quantize(x, "nf4" | "mxfp4" | "int8_per_channel" | ...), Tensor.dequantize, RECIPES
+    composites   shard, assemble, partition, overlay, group, Composite
+    streams      StreamWriter, StreamReader, StreamParser, hurray.aio
+    processes    share, attach
+    other files  from_safetensors, from_npz, from_gguf, from_matrixmarket, from_frostt ..., to_safetensors ...
+    types        float32, int8 ...; all 26 in hurray.dtype
+    errors       all are HurrayError: FileError, InvalidDescriptorError, BufferError, UnsupportedError ...
+
+A module is imported when one of its names is first used, so ``import hurray`` itself costs next to nothing.
 """
 
 from __future__ import annotations
@@ -93,7 +106,9 @@ if TYPE_CHECKING:
     from hurray.stream.reader import StreamReader
     from hurray.stream.writer import StreamWriter
     from hurray.tensor.build import asarray, from_dlpack, from_numpy, sparse_coo
+    from hurray.tensor.composing import group, overlay, partition
     from hurray.tensor.composite import Composite
+    from hurray.tensor.compressed import sparse_csc, sparse_csr
     from hurray.tensor.display import PrintOptionsCtx, get_print_options, print_options, set_print_options
     from hurray.tensor.fill import (
         arange,
@@ -110,6 +125,7 @@ if TYPE_CHECKING:
     )
     from hurray.tensor.memory import AlignedAllocatorCtx, aligned_allocator, buffer_size_bytes
     from hurray.tensor.native import from_hurray, from_hurray_buffer
+    from hurray.tensor.paged import paged
     from hurray.tensor.quantize import QuantizationError, quantization_error, quantize
     from hurray.tensor.sharding import assemble, shard
     from hurray.tensor.statistics import compute_statistics
@@ -215,9 +231,12 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "zeros_like",
     ),
     "hurray.tensor.memory": ("AlignedAllocatorCtx", "aligned_allocator", "buffer_size_bytes"),
+    "hurray.tensor.composing": ("group", "overlay", "partition"),
     "hurray.tensor.composite": ("Composite",),
+    "hurray.tensor.compressed": ("sparse_csc", "sparse_csr"),
     "hurray.tensor.display": ("PrintOptionsCtx", "get_print_options", "print_options", "set_print_options"),
     "hurray.tensor.native": ("from_hurray", "from_hurray_buffer"),
+    "hurray.tensor.paged": ("paged",),
     "hurray.tensor.sharding": ("assemble", "shard"),
     "hurray.tensor.quantize": ("QuantizationError", "quantization_error", "quantize"),
     "hurray.tensor.statistics": ("compute_statistics",),
@@ -240,7 +259,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_NAMES, *_SUBMODULES})
+    return [*__all__, "__all__", "__doc__", "__file__", "__name__", "__path__"]
 
 
 __all__ = [
@@ -338,6 +357,7 @@ __all__ = [
     "full",
     "full_like",
     "get_print_options",
+    "group",
     "int8",
     "int16",
     "int32",
@@ -350,6 +370,9 @@ __all__ = [
     "ones_like",
     "open",
     "open_sharded",
+    "overlay",
+    "paged",
+    "partition",
     "print_options",
     "quantization_error",
     "quantize",
@@ -358,6 +381,8 @@ __all__ = [
     "shard",
     "share",
     "sparse_coo",
+    "sparse_csc",
+    "sparse_csr",
     "to_arrow",
     "to_frostt",
     "to_matrixmarket",

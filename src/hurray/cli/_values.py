@@ -61,7 +61,8 @@ def read_values(item: Item, wanted: Wanted) -> NDArray[Any]:
             return np.asarray(read_key(plain, wanted.key, wanted.lengths))
         return item.dequantize(wanted.key, sequence_lengths=wanted.lengths).to_numpy()
     except UnsupportedError as error:
-        raise UnsupportedError(str(error).replace("give sequence_lengths", "give --sequence-lengths")) from None
+        advice = "give sequence_lengths, or a tensor that knows them: with_sequence_lengths()"
+        raise UnsupportedError(str(error).replace(advice, "give --sequence-lengths")) from None
 
 
 def read_stored(item: Item, wanted: Wanted) -> tuple[NDArray[np.int64], NDArray[Any]]:

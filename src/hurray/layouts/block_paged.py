@@ -288,7 +288,7 @@ class BlockPagedLayout(Layout):
         if lengths is None:
             raise UnsupportedError(
                 f"layout 'block_paged': {payload.shape[0]} tokens can be split over {self.num_seqs} sequences in "
-                "several ways; give sequence_lengths"
+                "several ways; give sequence_lengths, or a tensor that knows them: with_sequence_lengths()"
             )
         return tuple(lengths)
 

@@ -21,11 +21,13 @@ from hurray.layouts._base import Layout
 from hurray.layouts._region import full_region
 from hurray.layouts.composite import CompositeLayout
 from hurray.limits import MAX_COMPOSITE_DEPTH
+from hurray.tensor.core import check_parts
+from hurray.tensor.forming import as_copy
 from hurray.tensor.indexing import select
 from hurray.tensor.membership import box_arrays, check_cover, check_member, role_at
 from hurray.tensor.merging import Boxes, pick_points, read_block
 from hurray.tensor.tensor import Tensor, as_shape
-from hurray.tensor.values import finish
+from hurray.tensor.values import as_numpy_dtype, finish
 
 __all__ = ["Composite", "Member"]
 
@@ -105,6 +107,7 @@ class Composite:
         whole = as_shape(shape, dynamic=True)
         if None in whole:
             raise InvalidDescriptorError(f"a composite needs a known extent, but shape[{whole.index(None)}] is dynamic")
+        check_parts(statistics, shard, extension_type)
         parts = tuple(members)
         given: tuple[object, ...] = parts
         for k, member in enumerate(given):
@@ -218,6 +221,11 @@ class Composite:
         """``base`` or ``correction`` for each member of an overlay, None for members of the other rules."""
         return tuple(role_at(self.composition_rule, k) for k in range(len(self._members)))
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all buffers of all members together."""
+        return sum(member.nbytes for member in self._members)
+
     # Values
 
     def to_numpy(self, copy: bool | None = None, *, dtype: Any = None) -> Array:
@@ -245,12 +253,14 @@ class Composite:
         Format: composite, partition and overlay.
         """
         self._refuse_group()
-        if copy is False:
+        if as_copy(copy) is False:
             raise CopyRequiredError("a composite's members must be put together, which needs a copy")
         if self.dtype.name == "float128" and dtype is None:
             raise UnsupportedError("NumPy has no IEEE binary128; ask for to_numpy(dtype=numpy.float64)")
         values = read_block(self, full_region(self._known_shape()))
-        return values if dtype is None else values.astype(np.dtype(dtype), copy=False)
+        # Widening a signalling NaN raises a flag that means nothing.
+        with np.errstate(invalid="ignore"):
+            return values if dtype is None else values.astype(as_numpy_dtype(dtype), copy=False)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         return self.to_numpy(copy, dtype=dtype)
@@ -328,9 +338,9 @@ def _restore(head: bytes, members: tuple[Member, ...]) -> Composite:
         The parts break a rule of the format.
     """
     descriptor = decode_descriptor(head)
+    if not descriptor.is_head or descriptor.layout.member_count != len(members):  # type: ignore[attr-defined]
+        raise InvalidDescriptorError(f"the pickle has {len(members)} members, but its head is {descriptor!r}")
     for k, member in enumerate(members):
         check_member(descriptor, k, member.descriptor, authored=True)
     check_cover(descriptor, [m.descriptor for m in members])
-    if not descriptor.is_head or descriptor.layout.member_count != len(members):  # type: ignore[attr-defined]
-        raise InvalidDescriptorError(f"the pickle has {len(members)} members, but its head is {descriptor!r}")
     return Composite._from_parts(descriptor, members)

@@ -31,7 +31,16 @@ _DYNAMIC = 2**64 - 1
 class TensorCore:
     """A descriptor and the buffers that it describes; ``Tensor`` adds what can be done with them."""
 
-    __slots__ = ("__weakref__", "_borrowed", "_buffers", "_checked", "_descriptor", "_device_id", "_permissive")
+    __slots__ = (
+        "__weakref__",
+        "_borrowed",
+        "_buffers",
+        "_checked",
+        "_descriptor",
+        "_device_id",
+        "_lengths",
+        "_permissive",
+    )
 
     _descriptor: Descriptor
     _buffers: tuple[NDArray[np.uint8], ...]
@@ -39,6 +48,8 @@ class TensorCore:
     _permissive: bool
     _checked: bool
     _borrowed: bool
+    #: tokens of each sequence of a block_paged tensor that a program told; unset where none did
+    _lengths: tuple[int, ...]
 
     def __init__(
         self,
@@ -61,7 +72,8 @@ class TensorCore:
         where = CPU if device is None else device
         if not isinstance(where, Device):
             raise TypeError(f"device is a hurray.Device, not {type(device).__name__}")
-        _check_parts(layout, quantization, statistics, shard, extension_type)
+        _check_kinds(layout, quantization)
+        check_parts(statistics, shard, extension_type)
         buffers = [_bytes_of(buffer, "buffer 0"), *_auxiliary(aux_buffers)]
         base = Device.from_tags(where.tag, where.memory_class_tag)
         ordinal = where.device_id if device_id is None else where.with_id(device_id).device_id
@@ -129,6 +141,15 @@ class TensorCore:
         self._fill(descriptor, own, device_id, permissive)
         return self
 
+    @classmethod
+    def _from_checked(
+        cls, descriptor: Descriptor, buffers: tuple[NDArray[np.uint8], ...], permissive: bool = False
+    ) -> Self:
+        """Form a tensor like another of the same descriptor, from read-only 1-D uint8 arrays of the declared sizes."""
+        self = object.__new__(cls)
+        self._fill(descriptor, buffers, 0, permissive)
+        return self
+
     def _replace(self, **changes: Any) -> Self:
         """Return a tensor over the same buffers with changed descriptor fields, checked."""
         descriptor = self._descriptor.with_changes(**changes)
@@ -137,7 +158,13 @@ class TensorCore:
             descriptor, self._buffers, permissive=self._permissive, device_id=self._device_id
         )
         result._borrowed = self._borrowed
-        return result
+        return result._with_lengths(getattr(self, "_lengths", None))
+
+    def _with_lengths(self, lengths: tuple[int, ...] | None) -> Self:
+        """Return this tensor, just made and not handed out yet, knowing the tokens of each sequence."""
+        if lengths is not None:
+            _set_lengths(self, lengths)
+        return self
 
     def _with_trust(self, *, permissive: bool, checked: bool) -> Self:
         """Return this tensor, just made and not handed out yet, marked with what is known of its content."""
@@ -225,6 +252,7 @@ _set_device_id = slot_setter(TensorCore, "_device_id")
 _set_permissive = slot_setter(TensorCore, "_permissive")
 _set_checked = slot_setter(TensorCore, "_checked")
 _set_borrowed = slot_setter(TensorCore, "_borrowed")
+_set_lengths = slot_setter(TensorCore, "_lengths")
 
 
 def as_shape(shape: Any, *, dynamic: bool = False) -> tuple[int | None, ...]:
@@ -292,7 +320,14 @@ def _auxiliary(aux_buffers: Any) -> list[NDArray[np.uint8]]:
     return [_bytes_of(b, f"buffer {k} (aux_buffers[{k - 1}])") for k, b in enumerate(aux_buffers, 1)]
 
 
-def _check_parts(layout: Any, quantization: Any, statistics: Any, shard: Any, extension_type: Any) -> None:
+def check_parts(statistics: Any, shard: Any, extension_type: Any) -> None:
+    """Refuse descriptor sections of a wrong type."""
+    for value, cls in ((statistics, Statistics), (shard, Shard), (extension_type, ExtensionType)):
+        if value is not None and not isinstance(value, cls):
+            raise ArgumentTypeError(f"expected a hurray.{cls.__name__}, not {type(value).__name__}")
+
+
+def _check_kinds(layout: Any, quantization: Any) -> None:
     if layout is not None:
         if not isinstance(layout, Layout):
             raise TypeError(
@@ -307,6 +342,3 @@ def _check_parts(layout: Any, quantization: Any, statistics: Any, shard: Any, ex
             "quantization must be a PerTensorAffine, PerChannelAffine, PerBlockAffine, NF4 or MXFP, not "
             f"{type(quantization).__name__}"
         )
-    for value, cls in ((statistics, Statistics), (shard, Shard), (extension_type, ExtensionType)):
-        if value is not None and not isinstance(value, cls):
-            raise TypeError(f"expected a hurray.{cls.__name__}, not {type(value).__name__}")

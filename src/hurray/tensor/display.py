@@ -124,8 +124,12 @@ def tensor_repr(t: Tensor) -> str:
     if text is not None:
         return f"hurray.Tensor({text}, dtype={t.dtype})"
     name = t.layout.name
+    quantized = f", quantization={t.quantization!r}" if t.quantization is not None else ""
+    if name == "block_paged":
+        layout: Any = t.layout
+        pages = f"sequences={layout.num_seqs}, pages={layout.num_pages}, page_size={layout.page_size}"
+        return f"hurray.Tensor(layout={name!r}, shape={t.shape}, {pages}, dtype={t.dtype}{quantized})"
     if name not in _CONTENT:
-        quantized = f", quantization={t.quantization!r}" if t.quantization is not None else ""
         return f"hurray.Tensor(shape={t.shape}, dtype={t.dtype}{quantized}, device={t.device!r})"
     parts = f"layout={name!r}, shape={t.shape}, nnz={t.layout.nnz}, dtype={t.dtype}"  # type: ignore[attr-defined]
     if _SPARSE_DISPLAY.get() == "content":

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from hurray.descriptor.codec import decode_descriptor, encode_descriptor
 from hurray.errors import BufferError, InvalidDescriptorError
 from hurray.tensor.forming import as_bytes_view
+from hurray.tensor.values import known_lengths
 
 if TYPE_CHECKING:
     from hurray.tensor.tensor import Tensor
@@ -38,11 +39,17 @@ def reduce_tensor(tensor: Tensor, protocol: int) -> tuple[Callable[..., Any], tu
     else:
         buffers = tuple(b.tobytes() for b in source._buffers)
     descriptor = encode_descriptor(source.descriptor)
-    return _restore, (type(tensor), descriptor, buffers, source._device_id, source._permissive)
+    lengths = known_lengths(tensor)
+    return _restore, (type(tensor), descriptor, buffers, source._device_id, source._permissive, lengths)
 
 
 def _restore(
-    cls: type[Tensor], descriptor: bytes, buffers: tuple[Any, ...], device_id: int, permissive: bool
+    cls: type[Tensor],
+    descriptor: bytes,
+    buffers: tuple[Any, ...],
+    device_id: int,
+    permissive: bool,
+    lengths: tuple[int, ...] | None = None,
 ) -> Tensor:
     """Form a tensor from its pickle.
 
@@ -62,4 +69,5 @@ def _restore(
     for k, (view, handle) in enumerate(zip(views, decoded.buffer_handles, strict=True)):
         if len(view) != handle.byte_size:
             raise BufferError(f"buffer {k} has {len(view)} bytes, but the descriptor announces {handle.byte_size}")
-    return cls._from_parts(decoded, views, permissive=permissive, device_id=device_id)
+    tensor = cls._from_parts(decoded, views, permissive=permissive, device_id=device_id)
+    return tensor if lengths is None else tensor.with_sequence_lengths(lengths)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from hurray.descriptor.check import check_descriptor
 from hurray.descriptor.model import Descriptor, handle_for
-from hurray.errors import InvalidDescriptorError, UnsupportedError
+from hurray.errors import ArgumentTypeError, InvalidDescriptorError, UnsupportedError
 from hurray.kernels.bits import packed_nbytes
 from hurray.layouts import BlockPagedLayout, RowMajorLayout, SparseLayout
 from hurray.layouts._base import Encoded, Layout, pack_codes
@@ -183,7 +183,7 @@ def _quantize_paged(t: Tensor, how: Recipe, lengths: Sequence[int] | None, worke
     pool = np.zeros((n_slots, heads, dim), done.codes.dtype)
     pool[slots] = done.codes
     encoded = Encoded(layout, (pack_codes(pool, how.dtype.bit_width), *t._buffers[1:3]))
-    return _assemble(t, how, encoded, done)
+    return _assemble(t, how, encoded, done)._with_lengths(payload.sequence_lengths)
 
 
 def _check_finite(t: Tensor, payload: Any, how: Recipe, numbers: NDArray[Any]) -> None:
@@ -235,6 +235,8 @@ def quantization_error(x: Any, q: Tensor, *, sequence_lengths: Sequence[int] | N
     QuantizationError
         Errors in the numbers' own unit, computed in float64; ``snr_db`` is infinite without any error.
     """
+    if not isinstance(q, Tensor):
+        raise ArgumentTypeError(f"the second argument is a quantized hurray.Tensor, not {type(q).__name__}")
     if not isinstance(q.quantization, Scheme):
         raise UnsupportedError("the second argument is not a quantized tensor")
     t = x if isinstance(x, Tensor) else asarray(x)

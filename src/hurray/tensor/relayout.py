@@ -18,7 +18,7 @@ from hurray.dtypes.table import Dtype
 from hurray.errors import ArgumentTypeError, BufferError, InvalidDescriptorError, UnsupportedError
 from hurray.kernels import coords as coord_kernels
 from hurray.layouts import RowMajorLayout, layout_by_name
-from hurray.layouts._base import Encoded, Layout
+from hurray.layouts._base import Encoded, Layout, as_index_tuple
 from hurray.layouts._region import Region, axis_array, full_region, is_full, region_shape
 from hurray.layouts._sparse import SparseLayout
 from hurray.quantization._base import Scheme
@@ -31,6 +31,7 @@ from hurray.tensor.values import (
     codes_of,
     dense_shape,
     finish,
+    known_lengths,
     params_of,
     payload_of,
     refuse_absurd,
@@ -64,7 +65,7 @@ def to_layout(
     if target.kind == "indirect" and (sequence_lengths is not None or t.layout.kind == "indirect"):
         # Pages are filled sequence by sequence, whether the tokens come from pages or not.
         lengths = t.layout.sequence_lengths(payload) if sequence_lengths is None else sequence_lengths  # type: ignore[attr-defined]
-        options = {"sequence_lengths": lengths, **options}
+        options = {"sequence_lengths": as_index_tuple(lengths, "sequence_lengths"), **options}
     try:
         if isinstance(t.layout, SparseLayout) and issubclass(target, SparseLayout):
             encoded = t.layout.convert(payload, target, checked=t._checked, **options)
@@ -74,7 +75,7 @@ def to_layout(
     except MemoryError:
         raise UnsupportedError(f"not enough memory to put shape {shape} in layout {target.name!r}") from None
     encoded.layout.validate_against_shape(shape)
-    return rebuild(t, encoded)
+    return rebuild(t, encoded)._with_lengths(options.get("sequence_lengths"))
 
 
 def _check_scheme_fits(t: Tensor, target: type[Layout]) -> None:
@@ -180,7 +181,8 @@ def storage(t: Tensor) -> Tensor:
     d = t.descriptor.with_changes(
         quantization=None, buffer_handles=t.descriptor.buffer_handles[:n_own], statistics=None
     )
-    return type(t)._from_parts(d, t._buffers[:n_own], permissive=t._permissive, device_id=t._device_id)
+    plain = type(t)._from_parts(d, t._buffers[:n_own], permissive=t._permissive, device_id=t._device_id)
+    return plain._with_lengths(known_lengths(t))
 
 
 def dequantize_values(

@@ -13,15 +13,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hurray.descriptor.sections import Shard, Statistics
 from hurray.dtypes.table import BY_NAME, Dtype
 from hurray.errors import UnsupportedError
-from hurray.layouts._base import Layout, as_int
+from hurray.layouts._base import Layout
 from hurray.layouts._region import Region
 from hurray.tensor import capsule, dlpack, pickling, relayout, scheme_parts, values
-from hurray.tensor.accessors import ACCESSORS, component, level_component, missing, share_buffer
-from hurray.tensor.core import TensorCore, as_shape
+from hurray.tensor.accessors import share_buffer
+from hurray.tensor.core import as_shape, check_parts
 from hurray.tensor.display import tensor_repr, tensor_str
 from hurray.tensor.foreign import foreign
+from hurray.tensor.parts import TensorParts
 
 __all__ = ["Tensor", "as_shape"]
 
@@ -29,7 +31,7 @@ _UINT8 = BY_NAME["uint8"]
 _FLOAT32 = BY_NAME["float32"]
 
 
-class Tensor(TensorCore):
+class Tensor(TensorParts):
     """An immutable tensor in any layout of the format: a descriptor and the buffers that it describes.
 
     Parameters
@@ -92,73 +94,6 @@ class Tensor(TensorCore):
         if not 0 <= at < len(self._buffers):
             raise IndexError(f"no buffer at index {at}; this tensor has {len(self._buffers)}")
         return share_buffer(self, at, (len(self._buffers[at]),), _UINT8)
-
-    @property
-    def nnz(self) -> int:
-        """Number of stored elements (coo, csr, csc, csf)."""
-        if not self.layout.is_sparse:
-            raise missing(self, "nnz")
-        return self.layout.nnz  # type: ignore[attr-defined,no-any-return]
-
-    @property
-    def values(self) -> Tensor:
-        """Stored values in storage order, shape (nnz,) (sparse layouts)."""
-        return component(self, "values")
-
-    @property
-    def indices(self) -> Tensor:
-        """Stored coordinates, uint64 of shape (nnz, rank) (coo)."""
-        return component(self, "indices")
-
-    @property
-    def col_indices(self) -> Tensor:
-        """Column of each stored element, uint64 of shape (nnz,) (csr)."""
-        return component(self, "col_indices")
-
-    @property
-    def row_ptr(self) -> Tensor:
-        """Where each row starts, uint64 of shape (rows + 1,) (csr)."""
-        return component(self, "row_ptr")
-
-    @property
-    def row_indices(self) -> Tensor:
-        """Row of each stored element, uint64 of shape (nnz,) (csc)."""
-        return component(self, "row_indices")
-
-    @property
-    def col_ptr(self) -> Tensor:
-        """Where each column starts, uint64 of shape (columns + 1,) (csc)."""
-        return component(self, "col_ptr")
-
-    @property
-    def page_pool(self) -> Tensor:
-        """All pages, shape (pages, page_size, heads, head_dim) (block_paged)."""
-        return component(self, "page_pool")
-
-    @property
-    def block_table(self) -> Tensor:
-        """Page ids of all sequences back to back (block_paged)."""
-        return component(self, "block_table")
-
-    @property
-    def seq_ptr(self) -> Tensor:
-        """Where each sequence starts in the block table (block_paged)."""
-        return component(self, "seq_ptr")
-
-    @property
-    def mode_order(self) -> tuple[int, ...]:
-        """Dimension stored at each level (csf)."""
-        if self.layout.name != "csf":
-            raise missing(self, "mode_order")
-        return self.layout.mode_order  # type: ignore[attr-defined,no-any-return]
-
-    def __getattr__(self, name: str) -> Any:
-        # ``pos`` and ``crd`` exist on csf tensors only, so that hasattr tells the truth.
-        if name in ("pos", "crd") and _is_formed(self) and self.layout.name == "csf":
-            return lambda level: level_component(self, name, *_csf_level(self, name, level))
-        if name.startswith("_") or not _is_formed(self):
-            raise AttributeError(f"'Tensor' object has no attribute {name!r}", name=name, obj=self)
-        raise missing(self, name)
 
     @property
     def T(self) -> Tensor:  # noqa: N802
@@ -263,6 +198,22 @@ class Tensor(TensorCore):
 
     def __bool__(self) -> bool:
         return True
+
+    def item(self) -> Any:
+        """Return the value of a tensor of one element as a Python number.
+
+        Raises
+        ------
+        ValueError
+            There are more elements, or none.
+        """
+        if self.size != 1:
+            raise ValueError(f"item() is for tensors of one element; this one has shape {self.shape}")
+        return self.to_numpy().item()
+
+    def tolist(self) -> Any:
+        """Return the values as nested lists of Python numbers, whatever the layout."""
+        return self.to_numpy().tolist()
 
     def _read_region(self, region: Region) -> NDArray[Any]:
         return values.read_region(self, region)
@@ -397,6 +348,33 @@ class Tensor(TensorCore):
         array = relayout.dequantize_region(self, region, dtype, out, sequence_lengths)
         return _dense(array, dtype)
 
+    # Sections
+
+    def with_shard(self, parent_shape: Sequence[int], shard_offset: Sequence[int]) -> Tensor:
+        """Return the tensor, sharing memory, as the part of a larger one that starts at ``shard_offset``.
+
+        Raises
+        ------
+        InvalidDescriptorError
+            It sticks out of the parent, or its layout (csf, block_paged) cannot be a shard.
+
+        Format: descriptor, shard.
+        """
+        return self._replace(shard=Shard(parent_shape, shard_offset))
+
+    def with_statistics(self, statistics: Statistics | None) -> Tensor:
+        """Return the tensor, sharing memory, with other statistics; :func:`hurray.compute_statistics` makes some.
+
+        Raises
+        ------
+        InvalidDescriptorError
+            They contradict the layout.
+
+        Format: descriptor, statistics.
+        """
+        check_parts(statistics, None, None)
+        return self._replace(statistics=statistics)
+
     # Other libraries
 
     def __dlpack__(
@@ -439,33 +417,10 @@ class Tensor(TensorCore):
         buffers = [b.copy() for b in self._buffers]
         result = Tensor._from_parts(self._descriptor, buffers, permissive=self._permissive, device_id=self._device_id)
         result._borrowed = self._borrowed
-        return result
-
-    def __dir__(self) -> list[str]:
-        return [name for name in object.__dir__(self) if name not in _ACCESSOR_NAMES or hasattr(self, name)]
-
-
-_ACCESSOR_NAMES = frozenset(name for names in ACCESSORS.values() for name in names) | {"nnz", "mode_order"}
-
-
-def _is_formed(t: Tensor) -> bool:
-    """Tell whether a tensor has its parts: copying and unpickling ask for attributes before it has."""
-    try:
-        object.__getattribute__(t, "_descriptor")
-    except AttributeError:
-        return False
-    return True
+        return result._with_lengths(values.known_lengths(self))
 
 
 def _dense(array: NDArray[Any], dtype: Dtype) -> Tensor:
     contiguous = np.ascontiguousarray(array)
     descriptor = relayout.new_descriptor(dtype, array.shape, contiguous.nbytes)
     return Tensor._from_parts(descriptor, (contiguous,))
-
-
-def _csf_level(t: Tensor, name: str, level: Any) -> tuple[int, int]:
-    index = as_int(level, "level", low=-(2**31), high=2**31)
-    if not 0 <= index < t.ndim:
-        raise IndexError(f"level {index} is out of range: the tensor has {t.ndim} levels")
-    pos, crd = t.layout.level(values.payload_of(t), index)  # type: ignore[attr-defined]
-    return index, len(pos if name == "pos" else crd)

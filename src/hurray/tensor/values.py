@@ -14,31 +14,41 @@ from numpy.typing import NDArray
 
 from hurray.dtypes.match import codes_to_numpy
 from hurray.dtypes.table import ALL_DTYPES
-from hurray.errors import BufferError, CopyRequiredError, InvalidDescriptorError, UnsupportedError
+from hurray.errors import (
+    ArgumentTypeError,
+    BufferError,
+    CopyRequiredError,
+    InvalidDescriptorError,
+    UnsupportedError,
+)
 from hurray.kernels import ordering
 from hurray.kernels.float128 import float128_to_float64
 from hurray.kernels.minifloat import decode as decode_minifloat
-from hurray.layouts._base import Codes, Payload, n_elements
-from hurray.layouts._region import Region, full_region, index_view, region_shape, region_size
+from hurray.layouts._base import Codes, Payload, as_index_tuple, n_elements
+from hurray.layouts._region import Region, index_view, region_shape
 from hurray.layouts._sparse import SparseLayout, code_is_nonzero
 from hurray.limits import DEFAULT_LIMITS
 from hurray.quantization._base import Params, Scheme
+from hurray.tensor.forming import as_copy
 from hurray.tensor.indexing import Selection, select
 
 if TYPE_CHECKING:
+    from hurray.tensor.core import TensorCore
     from hurray.tensor.tensor import Tensor
 
 __all__ = [
+    "as_numpy_dtype",
     "check_content",
     "codes_of",
     "dense_shape",
+    "known_lengths",
     "lookup",
     "nonzeros",
     "params_of",
     "payload_of",
     "read_key",
-    "refuse_absurd",
     "read_region",
+    "refuse_absurd",
     "strided_view",
     "to_numpy",
 ]
@@ -50,14 +60,19 @@ _NATIVE = frozenset(d.tag for d in ALL_DTYPES if d.bit_width >= 8 and d.storage.
 _CODE_CHECKS = {0x42: (0x00, 0xFF)}  # float8_e8m0 reserves both
 
 
-def dense_shape(t: Tensor) -> tuple[int, ...]:
+def dense_shape(t: TensorCore) -> tuple[int, ...]:
     """Return the shape, refusing dynamic dimensions."""
     if None in t.shape:
         raise UnsupportedError(f"shape {t.shape} has a dynamic dimension: values need a known shape")
     return t.shape  # type: ignore[return-value]
 
 
-def payload_of(t: Tensor, sequence_lengths: Sequence[int] | None = None) -> Payload:
+def known_lengths(t: TensorCore) -> tuple[int, ...] | None:
+    """Return the tokens of each sequence that a program told, None where none did."""
+    return getattr(t, "_lengths", None)
+
+
+def payload_of(t: TensorCore, sequence_lengths: Sequence[int] | None = None) -> Payload:
     """Return what the tensor's layout needs to reach its elements."""
     d = t.descriptor
     bits = d.element_bits
@@ -66,7 +81,10 @@ def payload_of(t: Tensor, sequence_lengths: Sequence[int] | None = None) -> Payl
     storage = d.dtype.storage
     if d.dtype.is_private and bits >= 8:
         storage = np.dtype((np.void, bits // 8))
-    lengths = None if sequence_lengths is None else tuple(int(n) for n in sequence_lengths)
+    if sequence_lengths is not None:
+        lengths: tuple[int, ...] | None = as_index_tuple(sequence_lengths, "sequence_lengths")
+    else:
+        lengths = known_lengths(t) if d.layout.kind == "indirect" else None
     return Payload(dense_shape(t), bits, storage, t._buffers, d.byte_offset, lengths)
 
 
@@ -103,8 +121,8 @@ def _refuse_quantized(t: Tensor) -> None:
     if t.quantization is not None:
         name = getattr(t.quantization, "name", "an unknown scheme")
         raise UnsupportedError(
-            f"the tensor is quantized ({name}): its stored codes are not its values; use dequantize() for values or "
-            "storage() for the codes"
+            f"the tensor is quantized ({name}): its stored codes are not its values; use dequantize() for values "
+            "(dequantize(key) for those of a slice) or storage() for the codes"
         )
 
 
@@ -123,9 +141,7 @@ def refuse_absurd(t: Tensor, shape: tuple[int, ...]) -> None:
         )
 
 
-def codes_of(
-    t: Tensor, payload: Payload, region: Region | None = None, *, lazy: bool = False
-) -> tuple[Codes, bool]:
+def codes_of(t: Tensor, payload: Payload, region: Region | None = None, *, lazy: bool = False) -> tuple[Codes, bool]:
     """Return the codes of a region (None: all) and whether they share the tensor's memory.
 
     ``lazy`` says that a view will not be worked through: only then may it stand for more elements than memory holds.
@@ -174,6 +190,17 @@ def as_values(t: Tensor, codes: Codes, *, filled: bool = False) -> Array:
     return codes_to_numpy(codes, t.dtype)
 
 
+def as_numpy_dtype(dtype: Any) -> np.dtype[Any]:
+    """Return a ``dtype`` argument as a NumPy dtype that numbers can be converted to."""
+    try:
+        found = np.dtype(dtype)
+    except ValueError as error:
+        raise ArgumentTypeError(f"dtype is a NumPy dtype, not {dtype!r}: {error}") from None
+    if found.names is not None:
+        raise ArgumentTypeError(f"numbers cannot be converted to records: {found}")
+    return found
+
+
 def strided_view(t: Tensor) -> Codes | None:
     """Return the codes as a zero-copy array of the logical shape, or None where layout or type do not allow it."""
     if t.layout.kind != "dense" or t.dtype.is_opaque or None in t.shape:
@@ -193,9 +220,10 @@ def to_numpy(
             return np.ndarray(d.shape, d.dtype.storage, t._buffers[0], d.byte_offset)  # type: ignore[arg-type]
         except (ValueError, OverflowError):
             pass  # NumPy cannot hold the shape; the long way says so
+    copy = as_copy(copy)
     _refuse_quantized(t)
     _refuse_opaque(t)
-    wanted = None if dtype is None else np.dtype(dtype)
+    wanted = None if dtype is None else as_numpy_dtype(dtype)
     if t.dtype.name == "float128" and wanted is None:
         raise UnsupportedError(
             "NumPy has no IEEE binary128; ask for to_numpy(dtype=numpy.float64), or take the bytes with buffer(0)"
@@ -256,9 +284,14 @@ def finish(selection: Selection, read: Any, pick: Any) -> Any:
 
 
 def _as_coords(coords: Any, shape: tuple[int, ...]) -> NDArray[np.int64]:
-    array = np.asarray(coords)
+    try:
+        array = np.asarray(coords)
+    except ValueError as error:
+        raise IndexError(f"coordinates are an integer array of shape (n, {len(shape)}): {error}") from None
     if array.size == 0:
-        return np.empty((0, len(shape)), np.int64)
+        # A scalar has empty coordinates, of which there may be many.
+        fits = array.ndim == 2 and array.shape[1] == len(shape)
+        return np.empty(array.shape if fits else (0, len(shape)), np.int64)
     if array.ndim != 2 or array.shape[1] != len(shape) or array.dtype.kind not in "iu":
         raise IndexError(
             f"coordinates are an integer array of shape (n, {len(shape)}), not {array.dtype} of shape {array.shape}"

@@ -172,3 +172,27 @@ def test_components_outlive_the_tensor() -> None:
     values = each()["csr"].values
     assert values.to_numpy().tolist() == [1.5, 2.5, 3.5, 4.5]
     assert values.T if values.ndim == 2 else True
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("sum", r"to_numpy\(\)\.sum"),
+        ("astype", r"to_numpy\(dtype="),
+        ("toarray", r"to_numpy\(\)"),
+        ("indptr", "row_ptr"),
+        ("coords", "indices"),
+        ("tocsr", r"to_layout\('csr'\)"),
+    ],
+)
+def test_names_of_other_libraries_say_what_is_meant(name: str, advice: str) -> None:
+    with pytest.raises(AttributeError, match=f"{name!r}; this is a coo tensor; .*{advice}"):
+        getattr(hurray.eye(2).to_layout("coo"), name)
+
+
+def test_item_and_tolist() -> None:
+    assert hurray.full([1, 1], 2.5, dtype=hurray.bfloat16).item() == 2.5
+    assert hurray.eye(2).to_layout("csr").tolist() == [[1.0, 0.0], [0.0, 1.0]]
+    for t in (hurray.zeros([2]), hurray.zeros([0])):
+        with pytest.raises(ValueError, match="one element"):
+            t.item()
