@@ -189,9 +189,13 @@ def encode_kv(values: Mapping[str, Any]) -> bytes:
     ValueError
         A key is empty or too long, a number needs more than 64 bits, or a list mixes types.
     """
+    if not hasattr(values, "items"):
+        raise TypeError(f"metadata are a mapping of keys to values, not {type(values).__name__}")
+    # A plain dict, because the count that is written must be that of the entries, whatever the mapping says or becomes.
+    entries = dict(values.items())
     w = Writer()
-    w.u32(len(values))
-    for key, value in values.items():
+    w.u32(len(entries))
+    for key, value in entries.items():
         encoded = _encode_key(key)
         w.u16(len(encoded))
         w.raw(encoded)

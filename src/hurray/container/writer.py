@@ -14,8 +14,9 @@ from typing import Any, Self
 
 from hurray.container.header import MIN_ALIGNMENT, UNKNOWN_COUNT, Header, Trailer, check_alignment, crc32c
 from hurray.container.index import encode_entry, encode_index, encode_name
-from hurray.container.kv import encode_kv
+from hurray.container.kv import decode_kv, encode_kv
 from hurray.errors import FileError, HurrayError, UnsupportedError
+from hurray.layouts._base import as_int
 from hurray.sources.sink import Output, open_output
 from hurray.tensor.build import asarray
 from hurray.tensor.composite import Composite
@@ -88,14 +89,19 @@ class Writer:
     ) -> None:
         if not check_alignment(alignment):
             raise FileArgumentError(f"alignment must be a power of two in 4096..2097152, but is {alignment}")
-        if tensor_count_hint is not None and not 0 <= tensor_count_hint < UNKNOWN_COUNT:
-            raise FileArgumentError(f"tensor_count_hint must be a count, not {tensor_count_hint}")
+        if tensor_count_hint is not None:
+            try:
+                tensor_count_hint = as_int(tensor_count_hint, "tensor_count_hint", high=UNKNOWN_COUNT - 1)
+            except TypeError as error:
+                raise FileArgumentTypeError(str(error)) from None
+            except ValueError as error:
+                raise FileArgumentError(str(error)) from None
         self._kv: dict[str, Any] = {}
         self._state = "open"
         if kv is not None:
             self.set_kv(kv)
         self._alignment = alignment
-        self._sort = sort_index
+        self._sort = bool(sort_index)
         self._hint = tensor_count_hint
         self._statistics = statistics
         self._entries: dict[bytes, bytes] = {}
@@ -132,12 +138,13 @@ class Writer:
         if self._state != "open":
             raise FileError("the writer is closed: metadata can be added only before")
         try:
-            encode_kv(kv)
+            # What is kept is what was checked: values may be lists that the caller goes on changing.
+            self._kv.update(decode_kv(encode_kv(kv)))
+            encode_kv(self._kv)
         except TypeError as error:
             raise FileArgumentTypeError(str(error)) from None
         except ValueError as error:
             raise FileArgumentError(str(error)) from None
-        self._kv.update(kv)
 
     def add(self, name: str, item: Any) -> None:
         """Append a tensor, a composite, or anything that ``asarray`` takes.

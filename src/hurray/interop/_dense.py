@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hurray.dtypes.table import BY_NAME, Dtype
-from hurray.errors import UnsupportedError
+from hurray.errors import ArgumentTypeError, UnsupportedError
 from hurray.kernels.bits import packed_nbytes
 from hurray.tensor.build import from_numpy
 from hurray.tensor.composite import Composite
@@ -64,8 +64,9 @@ def dense_form(name: str, item: Any, target: str, *, dequantize: bool = False, d
     UnsupportedError
         The format cannot express the item, and the conversion was not asked for.
     """
+    check_name(name, target)
     if not isinstance(item, (Tensor, Composite)):
-        item = from_numpy(np.asarray(item))
+        item = from_numpy(_as_array(item))
     shape = item.shape
     if any(n is None for n in shape):
         raise UnsupportedError(f"tensor {name!r} has a dynamic dimension, which {target} cannot express")
@@ -87,6 +88,23 @@ def dense_form(name: str, item: Any, target: str, *, dequantize: bool = False, d
             f"tensor {name!r} is quantized, which {target} cannot express; pass dequantize=True to write float32"
         )
     return DenseForm(name, item, BY_NAME["float32"], known)
+
+
+def check_name(name: object, target: str) -> None:
+    """Refuse a tensor's name that is no text."""
+    if not isinstance(name, str):
+        raise ArgumentTypeError(f"a tensor's name is a str, not {type(name).__name__}: {name!r}")
+    try:
+        name.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise UnsupportedError(f"tensor {name!r}: {target} cannot store that name: {error.reason}") from None
+
+
+def _as_array(item: Any) -> NDArray[Any]:
+    try:
+        return np.asarray(item)
+    except (ValueError, OverflowError) as error:
+        raise UnsupportedError(f"an object of type {type(item).__name__} is no array: {error}") from None
 
 
 def _from_codes(array: NDArray[Any], dtype: Dtype) -> Tensor:

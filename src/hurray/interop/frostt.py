@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hurray.dtypes.table import Dtype
-from hurray.errors import FileError, InvalidDescriptorError, UnsupportedError
+from hurray.errors import ArgumentTypeError, FileError, InvalidDescriptorError, UnsupportedError
 from hurray.interop._base import TensorSet
 from hurray.interop._entry_lines import LineReader, Values, joined, line_of
 from hurray.interop._stored import Duplicates, check_duplicates, coordinate_tensor
@@ -193,12 +193,23 @@ def to_frostt(path: str | os.PathLike[str] | BinaryIO, tensor: Tensor, *, commen
         )
     if tensor.dtype.name.startswith("complex") or tensor.dtype.bit_width > 64:
         raise UnsupportedError(f"a FROSTT file holds real numbers of at most 64 bits, not {tensor.dtype}")
+    remarks = _remarks(comment)
     coords, values = tensor.nonzeros()
     with text_output(path) as out:
-        for line in (comment or "").splitlines():
-            out.write(f"# {line}\n".encode())
+        out.write(remarks)
         for at in range(0, len(values), _ROWS):
             out.write(_text_of(coords[at : at + _ROWS], values[at : at + _ROWS], tensor.dtype.is_integer))
+
+
+def _remarks(comment: object) -> bytes:
+    if comment is None:
+        return b""
+    if not isinstance(comment, str):
+        raise ArgumentTypeError(f"a comment is a str, not {type(comment).__name__}")
+    try:
+        return "".join(f"# {line}\n" for line in comment.splitlines()).encode()
+    except UnicodeEncodeError as error:
+        raise UnsupportedError(f"the comment cannot be written as UTF-8: {error.reason}") from None
 
 
 def _text_of(coords: NDArray[np.int64], values: Array, integers: bool) -> bytes:

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from hurray.errors import FileError, UnsupportedError
+from hurray.errors import ArgumentTypeError, FileError, UnsupportedError
 from hurray.interop._dense import DenseForm, dense_form, row_major_bytes
 from hurray.interop._output import output
 from hurray.interop._safetensors_header import (
@@ -280,6 +280,8 @@ def metadata_text(kv: Mapping[str, Any]) -> dict[str, str]:
     """
     import json
 
+    if not hasattr(kv, "items"):
+        raise ArgumentTypeError(f"metadata are a mapping of keys to values, not {type(kv).__name__}")
     found = {}
     for key, value in kv.items():
         try:

@@ -27,7 +27,7 @@ class MemorySource:
     def __init__(self, data: Any, name: str = "<memory>") -> None:
         try:
             flat = memoryview(data)
-        except TypeError:
+        except (TypeError, ValueError):  # ValueError: arrays of dates, which have no buffer format
             raise TypeError(
                 f"expected a path, bytes in memory or a binary file object, not {type(data).__name__}"
             ) from None

@@ -28,6 +28,7 @@ from hurray.layouts._base import Codes, Layout, pack_codes
 from hurray.tensor.casting import cast_codes
 from hurray.tensor.dlpack import import_dlpack
 from hurray.tensor.foreign import foreign
+from hurray.tensor.forming import as_copy
 from hurray.tensor.tensor import Tensor, as_shape
 from hurray.tensor.values import dense_shape, refuse_absurd
 
@@ -106,6 +107,7 @@ def from_numpy(array: NDArray[Any], *, copy: bool | None = None) -> Tensor:
     """
     if not isinstance(array, (np.ndarray, np.generic)):
         raise TypeError(f"from_numpy takes an ndarray, not {type(array).__name__}; use asarray")
+    copy = as_copy(copy)
     if isinstance(array, np.ma.MaskedArray):
         if np.ma.is_masked(array):
             raise UnsupportedError("a masked array has no value where it is masked; fill it first (array.filled(...))")
@@ -197,6 +199,7 @@ def from_dlpack(x: Any, *, device: Any = None, copy: bool | None = None) -> Tens
     """
     if device is not None and not ((isinstance(device, Device) and device.tag == 0) or device in ("cpu", (1, 0))):
         raise UnsupportedError(f"from_dlpack gives CPU tensors, not tensors on {device!r}")
+    copy = as_copy(copy)
     codes, dtype, is_copy = import_dlpack(x, copy=copy)
     return adopt_codes(codes, dtype, copy=None if is_copy else copy)
 
@@ -239,6 +242,7 @@ def asarray(obj: Any, *, dtype: Dtype | None = None, device: Device | None = Non
         As in :func:`from_numpy`.
     """
     check_new((), dtype, device)
+    copy = as_copy(copy)
     if isinstance(obj, Tensor):
         if dtype is None or dtype is obj.dtype:
             return _copied(obj) if copy else obj
@@ -312,10 +316,11 @@ def sparse_coo(
     Format: layouts, coo.
     """
     dims = as_shape(shape)
+    copy = as_copy(copy)
     stored = asarray(values, copy=copy)
     if stored.quantization is not None:
         raise UnsupportedError("quantized values have parameters of their own; use dequantize() or to_layout('coo')")
-    where = indices.to_numpy() if isinstance(indices, Tensor) else np.asarray(indices)
+    where = indices.to_numpy() if isinstance(indices, Tensor) else _to_array(indices)
     if where.size == 0 and where.shape[:1] == (0,):
         where = np.empty((0, len(dims)), np.uint64)
     if where.ndim != 2 or where.shape[1] != len(dims) or where.dtype.kind not in "iu":

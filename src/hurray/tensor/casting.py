@@ -97,7 +97,7 @@ def scalar_code(value: Any, dtype: Dtype) -> Codes:
     InvalidDescriptorError
         The number does not fit the type.
     """
-    array = np.asarray(value)
+    array = _as_array(value)
     if array.dtype == object and isinstance(value, int):
         if not dtype.is_float:
             raise InvalidDescriptorError(f"{dtype} cannot hold {value}")
@@ -117,6 +117,13 @@ def _as_float(value: int) -> float:
         return math.inf if value > 0 else -math.inf
 
 
+def _as_array(value: Any) -> NDArray[Any]:
+    try:
+        return np.asarray(value)
+    except ValueError as error:  # lists of lists of different lengths
+        raise ArgumentTypeError(f"fill_value is one number, not {type(value).__name__}: {error}") from None
+
+
 def number_type(value: Any, array: NDArray[Any] | None = None) -> Dtype:
     """Return the element type that a single number has by itself.
 
@@ -125,7 +132,7 @@ def number_type(value: Any, array: NDArray[Any] | None = None) -> Dtype:
     TypeError
         Not a single number.
     """
-    array = np.asarray(value) if array is None else array
+    array = _as_array(value) if array is None else array
     try:
         if array.ndim == 0:
             return from_numpy_dtype(array.dtype)

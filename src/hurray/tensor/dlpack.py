@@ -306,8 +306,11 @@ def _request(x: Any, copy: bool | None) -> object:
         raise TypeError(f"a DLPack capsule or an object with __dlpack__ is needed, not {type(x).__name__}")
     locate = getattr(x, "__dlpack_device__", None)
     if locate is not None:
-        kind, number = locate()
-        _check_readable(int(kind), int(number))
+        try:
+            kind, number = (int(part) for part in locate())
+        except ValueError as error:
+            raise TypeError(f"__dlpack_device__ of {type(x).__name__} gives no device: {error}") from None
+        _check_readable(kind, number)
     attempts: list[dict[str, Any]] = [{"max_version": (1, 1)}, {}]
     if copy is not None:
         attempts.insert(0, {"max_version": (1, 1), "copy": copy})

@@ -80,6 +80,21 @@ def as_copy(copy: Any) -> bool | None:
     raise ArgumentTypeError(f"copy is a bool or None, not {copy!r}")
 
 
+def as_copy(copy: Any) -> bool | None:
+    """Return a ``copy`` argument as None, True or False; NumPy's own False, say of a comparison, is False too.
+
+    Raises
+    ------
+    TypeError
+        Anything else: 0 and "no" would be taken for what they are not.
+    """
+    if copy is None or copy is True or copy is False:
+        return copy  # type: ignore[no-any-return]
+    if isinstance(copy, np.bool_):
+        return bool(copy)
+    raise ArgumentTypeError(f"copy is a bool or None, not {copy!r}")
+
+
 def is_plain(descriptor: Descriptor) -> bool:
     """Tell in little time that a row-major tensor with one whole-byte buffer has room for its elements."""
     if descriptor.layout.tag != 1 or descriptor.quantization is not None or len(descriptor.buffer_handles) != 1:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hurray.descriptor.sections import Statistics
-from hurray.errors import UnsupportedError
+from hurray.errors import ArgumentTypeError, UnsupportedError
 from hurray.layouts._base import n_elements
 from hurray.tensor.quantize import numbers_of
 from hurray.tensor.relayout import dequantize_values
@@ -53,6 +53,8 @@ def compute_statistics(
 
     Format: descriptor, statistics.
     """
+    if not isinstance(t, Tensor):
+        raise ArgumentTypeError(f"statistics are computed of a hurray.Tensor, not {type(t).__name__}")
     if t.layout.kind == "opaque" or t.dtype.is_opaque:
         raise UnsupportedError(f"{t!r} is opaque: its values cannot be read")
     shape = dense_shape(t)
