@@ -80,21 +80,6 @@ def as_copy(copy: Any) -> bool | None:
     raise ArgumentTypeError(f"copy is a bool or None, not {copy!r}")
 
 
-def as_copy(copy: Any) -> bool | None:
-    """Return a ``copy`` argument as None, True or False; NumPy's own False, say of a comparison, is False too.
-
-    Raises
-    ------
-    TypeError
-        Anything else: 0 and "no" would be taken for what they are not.
-    """
-    if copy is None or copy is True or copy is False:
-        return copy  # type: ignore[no-any-return]
-    if isinstance(copy, np.bool_):
-        return bool(copy)
-    raise ArgumentTypeError(f"copy is a bool or None, not {copy!r}")
-
-
 def is_plain(descriptor: Descriptor) -> bool:
     """Tell in little time that a row-major tensor with one whole-byte buffer has room for its elements."""
     if descriptor.layout.tag != 1 or descriptor.quantization is not None or len(descriptor.buffer_handles) != 1:
@@ -130,9 +115,10 @@ def check_sizes(descriptor: Descriptor, sizes: Sequence[int]) -> None:
         )
     for k, spec in enumerate(specs):
         if sizes[k] < spec.n_bytes or (spec.exact and sizes[k] != spec.n_bytes):
+            entries = f"; its entries are uint{spec.index_bits}" if spec.index_bits else ""
             raise BufferError(
                 f"buffer {k} ({spec.role}) has {sizes[k]} bytes, but {descriptor.layout.name} {descriptor.dtype} of "
-                f"shape {shape} needs {'exactly' if spec.exact else 'at least'} {spec.n_bytes}"
+                f"shape {shape} needs {'exactly' if spec.exact else 'at least'} {spec.n_bytes}{entries}"
             )
     if isinstance(descriptor.quantization, Scheme):
         for param in descriptor.quantization.param_specs(known, descriptor.layout):

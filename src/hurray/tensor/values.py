@@ -201,16 +201,6 @@ def as_numpy_dtype(dtype: Any) -> np.dtype[Any]:
     return found
 
 
-def _as_numpy_dtype(dtype: Any) -> np.dtype[Any]:
-    try:
-        found = np.dtype(dtype)
-    except ValueError as error:
-        raise ArgumentTypeError(f"dtype is a NumPy dtype, not {dtype!r}: {error}") from None
-    if found.names is not None:
-        raise ArgumentTypeError(f"numbers cannot be converted to records: {found}")
-    return found
-
-
 def strided_view(t: Tensor) -> Codes | None:
     """Return the codes as a zero-copy array of the logical shape, or None where layout or type do not allow it."""
     if t.layout.kind != "dense" or t.dtype.is_opaque or None in t.shape:
