@@ -20,6 +20,7 @@ from hurray.container.index import Index
 from hurray.container.ranges import Region
 from hurray.errors import FileError
 from hurray.sources import Source
+from hurray.sources.kinds import kind_hint
 
 __all__ = ["Frame", "check_crc", "make_index", "read_frame"]
 
@@ -44,14 +45,15 @@ def read_frame(source: Source) -> Frame:
     """
     name, size = source.name, source.size
     if size < HEADER_BYTES + TRAILER_BYTES:
+        hint = kind_hint(source.read(0, size)) or ": it is empty, cut short, or of another kind"
         raise FileError(
-            f"{name}: {size} bytes are too few for a Hurray file, which has at least {HEADER_BYTES + TRAILER_BYTES}: "
-            "it is empty, cut short, or of another kind",
+            f"{name}: {size} bytes are too few for a Hurray file, which has at least {HEADER_BYTES + TRAILER_BYTES}"
+            f"{hint}",
             filename=name,
         )
-    header = parse_header(source.view(0, HEADER_BYTES).tobytes(), name)
-    trailer = parse_trailer(source.view(size - TRAILER_BYTES, TRAILER_BYTES).tobytes(), size, header, name)
-    data = source.view(trailer.index_offset, trailer.index_length).tobytes()
+    header = parse_header(source.read(0, HEADER_BYTES), name)
+    trailer = parse_trailer(source.read(size - TRAILER_BYTES, TRAILER_BYTES), size, header, name)
+    data = source.read(trailer.index_offset, trailer.index_length)
     check_crc(header, trailer, data, name)
     return Frame(header, trailer, *make_index(header, trailer, data, name))
 

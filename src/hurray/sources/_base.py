@@ -52,6 +52,16 @@ class Source(Protocol):
         """
         ...
 
+    def read(self, offset: int, n_bytes: int) -> bytes:
+        """Return a copy of a few bytes, such as a descriptor, in the cheapest way.
+
+        Raises
+        ------
+        FileError
+            As :meth:`view`.
+        """
+        ...
+
     def close(self) -> None:
         """Let go of the source; views stay valid."""
         ...

@@ -76,6 +76,10 @@ class FileSource:
             raise FileError(f"{self.name} is closed", filename=self.name)
         return _fill(aligned_bytes(n_bytes), self._read_at, self, offset)
 
+    def read(self, offset: int, n_bytes: int) -> bytes:
+        """Return a copy of a byte range."""
+        return self.view(offset, n_bytes).tobytes()
+
     def _read_at(self, out: memoryview, offset: int) -> int:
         if hasattr(os, "preadv"):
             return os.preadv(self._fd, [out], offset)
@@ -143,6 +147,10 @@ class FileObjectSource:
             except ValueError as error:
                 # "I/O operation on closed file": the caller closed its own object.
                 raise FileError(f"cannot read {self.name}: {error}", filename=self.name) from None
+
+    def read(self, offset: int, n_bytes: int) -> bytes:
+        """Return a copy of a byte range."""
+        return self.view(offset, n_bytes).tobytes()
 
     def _read_at(self, out: memoryview, offset: int) -> int:
         self._target.seek(offset)

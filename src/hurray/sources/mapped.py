@@ -1,9 +1,11 @@
 """A source over a memory-mapped file.
 
 The map belongs to the views: it goes away with the last of them, so closing the source never invalidates an array.
-The file's own descriptor is closed at once (from Python 3.13 on the map keeps none either).  A file that another
-program truncates while it is mapped makes the operating system stop the process on access; writers that replace a
-file by renaming (as ours does) never do that.
+The file's own descriptor stays open as long as the source (from Python 3.13 on the map keeps none of its own):
+descriptors and sections are read through it, because a page of the map that is touched for the first time costs ten
+times as much as reading the few bytes that are wanted of it.  A file that another program truncates while it is mapped
+makes the operating system stop the process on access; writers that replace a file by renaming (as ours does) never do
+that.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ __all__ = ["MappedSource", "mappable"]
 _OPEN_FLAGS = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 # The map would keep a duplicate of the descriptor only to be resized.
 _UNTRACKED: dict[str, Any] = {"trackfd": False} if sys.version_info >= (3, 13) and os.name == "posix" else {}
+_HAS_PREAD = hasattr(os, "pread")
 
 
 class MappedSource:
@@ -38,9 +41,10 @@ class MappedSource:
         What messages call the file.
     """
 
-    __slots__ = ("_data", "name", "size")
+    __slots__ = ("_data", "_fd", "name", "size")
 
     def __init__(self, fd: int, name: str) -> None:
+        self._fd = -1
         status = os.fstat(fd)
         if stat.S_ISDIR(status.st_mode):
             raise file_error(IsADirectoryError(21, "Is a directory"), name, "map")
@@ -56,6 +60,11 @@ class MappedSource:
                 raise file_error(error, name, "map") from None
             raise FileError(f"cannot map {name!r}: {error}", filename=name) from None
         self._data: Bytes = np.frombuffer(mapped, np.uint8)
+        if _HAS_PREAD and self.size:
+            try:
+                self._fd = os.dup(fd)
+            except OSError:
+                pass  # no descriptor is left: the map gives the same bytes
 
     @classmethod
     def from_path(cls, path: str | bytes) -> MappedSource:
@@ -84,10 +93,40 @@ class MappedSource:
         check_range(self, offset, n_bytes)
         return self._data[offset : offset + n_bytes]
 
+    def read(self, offset: int, n_bytes: int) -> bytes:
+        """Return a copy of a byte range, past the map where that is possible."""
+        if self._fd < 0:
+            return self.view(offset, n_bytes).tobytes()
+        check_range(self, offset, n_bytes)
+        data = self._pread(offset, n_bytes)
+        while len(data) < n_bytes:
+            # One call moves less than 2 GiB.
+            more = self._pread(offset + len(data), n_bytes - len(data))
+            if not more:
+                raise FileError(
+                    f"{self.name}: ends at byte {offset + len(data)}, expected {self.size} bytes (was it cut while "
+                    "open?)",
+                    filename=self.name,
+                ).at(offset=offset + len(data))
+            data += more
+        return data
+
+    def _pread(self, offset: int, n_bytes: int) -> bytes:
+        try:
+            return os.pread(self._fd, n_bytes, offset)
+        except OSError as error:
+            raise file_error(error, self.name, "read") from None
+
     def close(self) -> None:
         """Let go of the map; views keep it."""
         self._data = np.empty(0, np.uint8)
         self.size = 0
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def __del__(self) -> None:
+        self.close()
 
 
 def mappable(target: Any) -> bool:

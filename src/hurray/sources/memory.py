@@ -43,6 +43,10 @@ class MemorySource:
         check_range(self, offset, n_bytes)
         return self._data[offset : offset + n_bytes]
 
+    def read(self, offset: int, n_bytes: int) -> bytes:
+        """Return a copy of a byte range."""
+        return self.view(offset, n_bytes).tobytes()
+
     def close(self) -> None:
         """Let go of the memory; views keep it."""
         self._data = np.empty(0, np.uint8)

@@ -23,6 +23,7 @@ from hurray.sources import (
     MappedSource,
     MemorySource,
     is_url,
+    mapped,
     open_source,
 )
 
@@ -54,7 +55,7 @@ def test_views_show_the_bytes(path: Path, kind: str) -> None:
         assert view.dtype == np.uint8
         assert view.shape == (n_bytes,)
         assert not view.flags.writeable
-        assert view.tobytes() == DATA[offset : offset + n_bytes]
+        assert view.tobytes() == source.read(offset, n_bytes) == DATA[offset : offset + n_bytes]
     source.close()
 
 
@@ -63,8 +64,10 @@ def test_views_show_the_bytes(path: Path, kind: str) -> None:
     ("offset", "n_bytes"), [(-1, 1), (0, -1), (0, len(DATA) + 1), (len(DATA) + 1, 0), (2**63, 2**63)]
 )
 def test_ranges_outside_are_refused(path: Path, kind: str, offset: int, n_bytes: int) -> None:
-    with pytest.raises(FileError, match="outside"):
-        sources(path)[kind].view(offset, n_bytes)
+    source = sources(path)[kind]
+    for get in (source.view, source.read):
+        with pytest.raises(FileError, match="outside"):
+            get(offset, n_bytes)
 
 
 def test_strategies_choose_the_source(path: Path) -> None:
@@ -111,6 +114,33 @@ def test_descriptors_go_away_with_the_source(path: Path) -> None:
         source = open_source(path, strategy)
         source.close()
         assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_mapped_file_is_read_past_the_map(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = open_source(path)
+    with path.open("rb") as file:
+        file.seek(7)
+        assert open_source(file).read(3, 5) == DATA[3:8]
+        assert file.tell() == 7
+    if hasattr(os, "pread"):
+        whole = os.pread
+        monkeypatch.setattr(os, "pread", lambda fd, n, at: whole(fd, min(n, 3), at))
+        assert source.read(10, 50) == DATA[10:60]
+        os.truncate(path, 20)
+        with pytest.raises(FileError, match="ends at byte 20"):
+            source.read(10, 50)
+    monkeypatch.setattr(mapped, "_HAS_PREAD", False)
+    path.write_bytes(DATA)
+    assert open_source(path).read(10, 50) == DATA[10:60]
+
+
+@pytest.mark.skipif(not hasattr(os, "dup"), reason="descriptors cannot be duplicated here")
+def test_a_map_without_a_descriptor_of_its_own(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none_left(fd: int) -> int:
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(os, "dup", none_left)
+    assert open_source(path).read(10, 50) == DATA[10:60]
 
 
 def test_empty_files(tmp_path: Path) -> None:
