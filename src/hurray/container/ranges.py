@@ -24,6 +24,7 @@ __all__ = [
     "check_descriptor_range",
     "extents",
     "find_overlaps",
+    "in_sequence",
     "overlap_message",
     "place_buffers",
 ]
@@ -70,6 +71,18 @@ def check_descriptor_range(entry: Entry, region: Region, limits: Limits) -> None
     FileError
         Outside the tensor region, unaligned, of an impossible length, or reserved flags are set.
     """
+    _, _, at, length, _, _, flags = entry
+    if (
+        flags
+        or at % 8
+        or at < region.start
+        or at + length > region.end
+        or not _LEAST_DESCRIPTOR <= length <= limits.max_descriptor_bytes
+    ):
+        _refuse_descriptor_range(entry, region, limits)
+
+
+def _refuse_descriptor_range(entry: Entry, region: Region, limits: Limits) -> NoReturn:
     at, length = entry.descriptor_offset, entry.descriptor_length
     if entry.flags:
         _fail(entry, region, "index.flags", f"reserved flag bits are set: {entry.flags:#010x}", at)
@@ -82,11 +95,10 @@ def check_descriptor_range(entry: Entry, region: Region, limits: Limits) -> None
         )  # fmt: skip
     if length < _LEAST_DESCRIPTOR:
         _fail(entry, region, "index.descriptor_length", f"a descriptor has at least 20 bytes, not {length}", at)
-    if length > limits.max_descriptor_bytes:
-        _fail(
-            entry, region, "index.descriptor_length",
-            f"{length} bytes exceed the limit of {limits.max_descriptor_bytes} (Limits.max_descriptor_bytes)", at,
-        )  # fmt: skip
+    _fail(
+        entry, region, "index.descriptor_length",
+        f"{length} bytes exceed the limit of {limits.max_descriptor_bytes} (Limits.max_descriptor_bytes)", at,
+    )  # fmt: skip
 
 
 def place_buffers(entry: Entry, descriptor: Descriptor, region: Region) -> list[tuple[int, int]]:
@@ -98,38 +110,41 @@ def place_buffers(entry: Entry, descriptor: Descriptor, region: Region) -> list[
         The data are unaligned, outside the tensor region, on top of the descriptor, or of another length than the
         index says.
     """
-    start, length = entry.data_offset, entry.data_length
-    if descriptor.is_head:
+    _, _, own, own_length, start, length, _ = entry
+    kind = descriptor.layout.kind
+    if kind == "virtual":
         if length:
             message = f"a composite head has no data, but the index says {length} bytes"
             _fail(entry, region, "index.data_length", message, start)
         return []
-    if start % region.alignment:
-        _fail(entry, region, "index.data_offset", f"must be a multiple of {region.alignment}, but is {start}", start)
+    alignment = region.alignment
+    if start % alignment:
+        _fail(entry, region, "index.data_offset", f"must be a multiple of {alignment}, but is {start}", start)
     if start < region.start or start + length > region.end:
         _fail(
             entry, region, "index.data_offset",
             f"bytes {start} to {start + length} lie outside the tensor region, {region.start} to {region.end}", start,
         )  # fmt: skip
-    if descriptor.is_opaque:
+    if kind == "opaque" and descriptor.is_opaque:
         # The buffer table of an unknown layout cannot be read, so its length cannot be compared.
         return []
     places: list[tuple[int, int]] = []
     at = start
     for handle in descriptor.buffer_handles:
-        at = align_up(at, region.alignment)
-        places.append((at, handle.byte_size))
-        at += handle.byte_size
+        at = (at + alignment - 1) & -alignment
+        size = handle.byte_size
+        places.append((at, size))
+        at += size
     extent = at - start
-    if not extent <= length <= align_up(extent, region.alignment):
+    if extent != length and not extent <= length <= align_up(extent, alignment):
         _fail(
             entry, region, "index.data_length",
             f"the buffers take {extent} bytes with the padding between them, but the index says {length}", start,
         )  # fmt: skip
-    own = entry.descriptor_offset + entry.descriptor_length
-    for offset, size in places:
-        if size and offset < own and entry.descriptor_offset < offset + size:
-            _fail(entry, region, "index.data_offset", "the data overlap the tensor's own descriptor", offset)
+    if start < own + own_length and own < at:
+        for offset, size in places:
+            if size and offset < own + own_length and own < offset + size:
+                _fail(entry, region, "index.data_offset", "the data overlap the tensor's own descriptor", offset)
     return places
 
 
@@ -137,6 +152,22 @@ def extents(entry: Entry, places: Iterable[tuple[int, int]]) -> list[Extent]:
     """Return the bytes that a tensor occupies: its descriptor and its non-empty buffers."""
     own = (entry.descriptor_offset, entry.descriptor_offset + entry.descriptor_length, entry.name)
     return [own, *[(offset, offset + size, entry.name) for offset, size in places if size]]
+
+
+def in_sequence(parts: Iterable[Part]) -> bool:
+    """Tell in little time that tensors lie one behind the other, as writers put them, so that none share bytes."""
+    at = 0
+    for entry, descriptor, places in parts:
+        offset = entry.descriptor_offset
+        if offset < at or descriptor.layout.kind == "opaque":
+            return False
+        at = offset + entry.descriptor_length
+        for offset, size in places:
+            if size:
+                if offset < at:
+                    return False
+                at = offset + size
+    return True
 
 
 def find_overlaps(occupied: Iterable[Extent]) -> Iterator[tuple[Extent, Extent]]:

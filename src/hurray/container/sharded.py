@@ -13,7 +13,8 @@ from typing import Any, Self
 
 from hurray.container.checks import MissingTensorError
 from hurray.container.kv import KVValue
-from hurray.container.reader import File, Item
+from hurray.container.loading import Item
+from hurray.container.reader import File
 from hurray.errors import FileError, HurrayError, InvalidDescriptorError
 from hurray.limits import Limits
 from hurray.tensor.sharding import assemble

@@ -21,8 +21,9 @@ from hurray.container.header import (
     parse_trailer,
 )
 from hurray.container.index import Entry, Index
-from hurray.container.ranges import Extent, extents, find_overlaps, overlap_message, place_buffers
-from hurray.container.reader import File
+from hurray.container.kv import parse_kv
+from hurray.container.loading import Loader
+from hurray.container.ranges import Extent, Part, extents, find_overlaps, overlap_message, place_buffers
 from hurray.errors import HurrayError, UnsupportedError
 from hurray.limits import DEFAULT_LIMITS, Limits
 from hurray.sources import Source, open_source
@@ -131,10 +132,11 @@ def _check_frame(source: Source, report: Report) -> Frame | None:
     """Check header, trailer and index; return them, or None when tensors cannot be found."""
     if source.size < HEADER_BYTES + TRAILER_BYTES:
         least = HEADER_BYTES + TRAILER_BYTES
-        message = f"{source.size} bytes are too few for a Hurray file, which has at least {least}"
+        hint = kind_hint(source.read(0, source.size)) or ": it is empty, cut short, or of another kind"
+        message = f"{source.size} bytes are too few for a Hurray file, which has at least {least}{hint}"
         report.problems.append(Problem(tensor=None, rule="size", offset=0, message=message))
         return None
-    head = source.view(0, HEADER_BYTES).tobytes()
+    head = source.read(0, HEADER_BYTES)
     try:
         header = parse_header(head, source.name)
     except HurrayError as error:
@@ -142,14 +144,14 @@ def _check_frame(source: Source, report: Report) -> Frame | None:
         if head[:8] != FILE_MAGIC:
             return None
         header = _guess_header(head)
-    tail = source.view(source.size - TRAILER_BYTES, TRAILER_BYTES).tobytes()
+    tail = source.read(source.size - TRAILER_BYTES, TRAILER_BYTES)
     try:
         trailer = parse_trailer(tail, source.size, header, source.name)
     except HurrayError as error:
         report.add(error, "trailer")
         return None
     report.n_bytes += HEADER_BYTES + TRAILER_BYTES + trailer.index_length + trailer.kv_length
-    data = source.view(trailer.index_offset, trailer.index_length).tobytes()
+    data = source.read(trailer.index_offset, trailer.index_length)
     try:
         check_crc(header, trailer, data, source.name)
     except HurrayError as error:
@@ -178,16 +180,18 @@ class _Check:
         self._frame = frame
         self._limits = limits
         self._report = report
-        self._file = File._over(source, frame, limits)
+        self._loader = Loader(source, frame, permissive=False, limits=limits)
         self._occupied: list[Extent] = []
 
     def run(self) -> None:
         """Check metadata, names, tensors, composites, overlaps and padding."""
         try:
-            self._file.kv_entries()
+        trailer = self._frame.trailer
+        base = trailer.kv_offset
+            if trailer.kv_length:
+                parse_kv(self._source.read(base, trailer.kv_length), self._source.name)
         except HurrayError as error:
             # The parser counts from the start of the section.
-            base = self._frame.trailer.kv_offset
             self._report.add(error, "kv", offset=None if error.offset is None else base + error.offset)
         entries = self._check_names(self._frame.index)
         entries.sort(key=lambda entry: entry.descriptor_offset)
@@ -219,7 +223,7 @@ class _Check:
     def _check_entry(self, entry: Entry, assembler: Assembler) -> Assembler:
         """Check one tensor; return the assembler for the next one, a new one when a composite is beyond help."""
         try:
-            descriptor = self._file._decode(entry)
+            descriptor = self._loader.decode(entry)
             places = place_buffers(entry, descriptor, self._frame.region)
         except HurrayError as error:
             self._report.add(error, "descriptor", entry.name, entry.descriptor_offset)
@@ -227,7 +231,7 @@ class _Check:
         self._occupied.extend(extents(entry, places))
         self._report.n_bytes += entry.descriptor_length + sum(size for _, size in places)
         try:
-            tensor = None if descriptor.is_head else self._file._tensor(entry, descriptor, places)
+            tensor = None if descriptor.is_head else self._loader.tensor(Part(entry, descriptor, places))
         except HurrayError as error:
             self._report.add(error, "buffers", entry.name, entry.data_offset)
             return Assembler(self._limits)

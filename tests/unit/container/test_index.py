@@ -34,7 +34,8 @@ def test_every_name_is_found_and_no_other(names: list[str], many: bool) -> None:
     for other in ("", "absent from it", "\ud800", "x" * 70000):
         assert index.find(other) is None
     index.check()
-    assert [e.name for e in index] == names
+    assert [e.name for e in index] == index.names() == names
+    assert index.entries() == list(index)
 
 
 @given(st.lists(st.sampled_from(["a", "b", "aa", "\0a", "\1\0a", "\2\0aa"]), unique=True, max_size=6))
@@ -45,6 +46,13 @@ def test_a_name_hidden_in_another_or_in_a_number_is_not_found(names: list[str]) 
     for name in ("a", "b", "aa", "\0a", "\1\0a", "\2\0aa"):
         assert Index(section(names, fields)).find(name) == (names.index(name) if name in names else None)
     assert [e.descriptor_offset for e in index] == [0x610001] * len(names)
+
+
+def test_a_name_that_is_no_text_is_named_by_every_way_to_the_entries() -> None:
+    index = Index(encode_index([encode_entry(n, 64, 53, 4096, 16) for n in (b"a", b"\xff")], 2))
+    for use in (index.names, index.entries, lambda: list(index), index.check):
+        with pytest.raises(FileError, match=r"entries\[1\]\.name"):
+            use()
 
 
 def test_names_without_data() -> None:

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 import hurray
 from file_cases import Entry, build, entry, head
+from hurray.container import index
 from hurray.container.fold import fold
-from hurray.container.ranges import find_overlaps
+from hurray.container.ranges import Part, find_overlaps, in_sequence
 from hurray.errors import FileError, HurrayError, InvalidDescriptorError
 
 A = np.arange(4.0)
@@ -147,6 +148,22 @@ def test_overlap_against_counting(ranges: list[tuple[int, int]]) -> None:
     assert bool(found) == (max(owners) > 1)
     for before, after in found:
         assert before[0] <= after[0] < before[1]
+
+
+@given(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 12), st.integers(0, 90), st.integers(0, 12)), max_size=5))
+def test_what_is_in_sequence_does_not_overlap(numbers: list[tuple[int, int, int, int]]) -> None:
+    descriptor = hurray.asarray(A).descriptor
+    parts = [
+        Part(index.Entry(str(k), k, at, length, start, size, 0), descriptor, [(start, size), (start + 40, size)])
+        for k, (at, length, start, size) in enumerate(sorted(numbers))
+    ]
+    occupied = [extent for part in parts for extent in part.extents()]
+    if in_sequence(parts):
+        assert list(find_overlaps(occupied)) == []
+        assert [e[0] for e in occupied] == sorted(e[0] for e in occupied)
+    else:
+        starts = [e[0] for e in occupied]
+        assert starts != sorted(starts) or list(find_overlaps(occupied)) != []
 
 
 def tree(draw: Any, depth: int) -> Any:

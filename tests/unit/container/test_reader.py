@@ -14,7 +14,7 @@ import pytest
 
 import hurray
 from file_cases import build, entry, head
-from hurray.errors import FileError, InvalidDescriptorError
+from hurray.errors import BufferError, FileError, InvalidDescriptorError
 
 KV = {"step": 3, "name": "x"}
 
@@ -231,6 +231,45 @@ def test_equal_descriptors_are_decoded_once(tmp_path: Path) -> None:
     with hurray.open(target) as file:
         assert len({id(t.descriptor) for t in file.values()}) == 1
         assert [int(t.to_numpy()[0]) for t in file.values()] == list(range(50))
+
+
+def test_sizes_are_checked_for_every_descriptor() -> None:
+    short = hurray.asarray(np.arange(4.0))
+    lying = entry("b", short)
+    at = lying.descriptor.index((32).to_bytes(8, "little"))
+    lying.descriptor = lying.descriptor[:at] + (24).to_bytes(8, "little") + lying.descriptor[at + 8 :]
+    lying.buffers[0] = lying.buffers[0][:24]
+    data = build([entry("a", short), lying, entry("c", short)])
+    for use in (hurray.load, lambda d: list(hurray.open(d).items()), lambda d: hurray.open(d)["b"]):
+        with pytest.raises(BufferError, match="32"):
+            use(data)
+
+
+def test_views_of_all_tensors(path: Path, tensors: dict[str, Any]) -> None:
+    with hurray.open(path) as file:
+        items, values_view = file.items(), file.values()
+        assert len(items) == len(values_view) == len(file)
+        assert [name for name, _ in items] == list(file)
+        assert [name for name, _ in items] == [name for name, _ in items]
+        for (name, item), other in zip(items, values_view, strict=True):
+            assert type(item) is type(other) is type(file[name])
+            assert item.descriptor == other.descriptor == file[name].descriptor
+            if isinstance(item, hurray.Tensor):
+                assert np.array_equal(values(item), values(file[name]))
+                assert np.array_equal(values(item), values(other))
+    with pytest.raises(FileError, match="closed"):
+        next(iter(items))
+    for use in (file.items, file.values):
+        with pytest.raises(FileError, match="closed"):
+            use()
+
+
+def test_more_kinds_of_descriptors_than_are_kept(tmp_path: Path) -> None:
+    target = tmp_path / "many.hrry"
+    arrays = {f"t{k}": np.full((k % 1100,), k) for k in range(2300)}
+    hurray.save(target, arrays)
+    loaded = hurray.load(target)
+    assert all(np.array_equal(loaded[name].to_numpy(), a) for name, a in arrays.items())
 
 
 def test_opening_touches_the_index_only(tmp_path: Path) -> None:
