@@ -27,6 +27,7 @@ from hurray.container.ranges import Extent, Part, extents, find_overlaps, overla
 from hurray.errors import HurrayError, UnsupportedError
 from hurray.limits import DEFAULT_LIMITS, Limits
 from hurray.sources import Source, open_source
+from hurray.sources.kinds import kind_hint
 from hurray.tensor.assembly import Assembler
 
 __all__ = ["Problem", "Report", "verify_file"]
@@ -185,9 +186,9 @@ class _Check:
 
     def run(self) -> None:
         """Check metadata, names, tensors, composites, overlaps and padding."""
-        try:
         trailer = self._frame.trailer
         base = trailer.kv_offset
+        try:
             if trailer.kv_length:
                 parse_kv(self._source.read(base, trailer.kv_length), self._source.name)
         except HurrayError as error:
