@@ -28,12 +28,14 @@ from hurray.tensor.composite import Composite
 from hurray.tensor.rewriting import Rewriting
 from hurray.tensor.tensor import Tensor
 
-__all__ = ["FORMATS", "Patterns", "convert", "is_stream", "open_tensors", "save_tensors"]
+__all__ = ["FORMATS", "WRITABLE_FORMATS", "Patterns", "convert", "is_stream", "open_tensors", "save_tensors"]
 
 Progress = Callable[[str, int, int], None]
 
 #: what a format argument may be
 FORMATS = ("hurray", "stream", *(row.name for row in CONVERTERS))
+#: those of them that can be written
+WRITABLE_FORMATS = ("hurray", "stream", *(row.name for row in CONVERTERS if row.writer is not None))
 
 _STREAM_SUFFIX = ".hstream"
 
@@ -228,11 +230,16 @@ def _write_stream(path: Any, items: Items, kv: Mapping[str, Any], alignment: int
     if kv:
         raise UnsupportedError(f"a stream has no place for metadata ({', '.join(kv)}); leave it out with kv={{}}")
     with ExitStack() as opened:
-        # A path keeps its old file until everything is written; whatever else is written as it comes.
-        is_path = isinstance(path, (str, os.PathLike))
-        writer = opened.enter_context(StreamWriter(opened.enter_context(output(path)) if is_path else path))
+        # A file keeps its old content until everything is written; whatever else gets each tensor as it comes.
+        target = opened.enter_context(output(path)) if _is_replaceable(path) else path
+        writer = opened.enter_context(StreamWriter(target))
         for _, item in items:
             writer.write(item)
+
+
+def _is_replaceable(path: Any) -> bool:
+    """Tell whether a target is a path that can be replaced: not a named pipe or a device, and no open object."""
+    return isinstance(path, (str, os.PathLike)) and (not os.path.exists(path) or os.path.isfile(path))
 
 
 def _arriving(

@@ -48,7 +48,7 @@ def stdout_of(format: str | None, hint: str = "TARGET") -> tuple[IO[bytes], str]
     typer.BadParameter
         It is a terminal, which binary output would spoil.
     """
-    if sys.stdout is None:
+    if sys.__stdout__ is None:
         raise FileError("the standard output is closed")
     if sys.stdout.isatty():
         message = "tensors are binary and would spoil the terminal; pipe them into a program or a file"

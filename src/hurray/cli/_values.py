@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import itertools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -19,6 +21,9 @@ from hurray.tensor.values import check_content, dense_shape, params_of, payload_
 __all__ = ["Wanted", "find", "read_stored", "read_values"]
 
 Item = Tensor | Composite
+
+#: names that a mistyped one is compared with
+_MOST_COMPARED = 10_000
 
 
 class Wanted(NamedTuple):
@@ -48,7 +53,10 @@ def find(tensors: Tensors, name: str) -> Item:
         whole = find(tensors, head)
         if isinstance(whole, Composite) and int(number) < whole.member_count:
             return whole.members[int(number)]
-    raise FileError(f"no tensor {name!r}")
+    names = list(itertools.islice(tensors, _MOST_COMPARED))
+    close = difflib.get_close_matches(name, names, 3) or (names if len(names) < 4 else [])
+    hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else "; 'hurray ls' lists them"
+    raise FileError(f"no tensor {name!r}{hint}")
 
 
 def read_values(item: Item, wanted: Wanted) -> NDArray[Any]:

@@ -76,6 +76,9 @@ def _options(
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code; every error is one line on stderr."""
+    # Without a standard output, or error, there is nobody to tell.
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115 - open until the end
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115 - open until the end
     for stream in (sys.stdout, sys.stderr):
         # A name that the terminal's encoding lacks is spelled out instead of ending the run.
         if hasattr(stream, "reconfigure"):

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 
 import hurray
-from helpers import artefacts, corpus, our_env
+from helpers import artefacts, corpus, our_env, peer_env
 
 pytest.importorskip("typer")
 pytest.importorskip("rich")
@@ -29,13 +30,18 @@ def env() -> dict[str, str]:
 
 
 def start(*arguments: object, stdin: object = None, stdout: object = subprocess.PIPE) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
+    process = subprocess.Popen(
         [*HURRAY, *map(str, arguments)],
         stdin=stdin,
         stdout=stdout,
         stderr=subprocess.PIPE,
         env=env(),  # type: ignore[call-overload]
     )
+    # Whatever waits for a process that hangs gets an end instead.
+    watchdog = threading.Timer(TIMEOUT, process.kill)
+    watchdog.daemon = True
+    watchdog.start()
+    return process
 
 
 def finish(process: subprocess.Popen[bytes]) -> tuple[int, bytes, str]:
@@ -208,6 +214,84 @@ def test_named_pipes(tmp_path: Path) -> None:
     assert finish(writer) == (0, b"", "")
     assert finish(reader) == (0, b"", "")
     assert hurray.load(tmp_path / "b.hrry")["0"].to_numpy().tolist() == [0, 1, 2]
+
+
+def test_a_named_pipe_gets_each_tensor_at_once(tmp_path: Path) -> None:
+    if not hasattr(os, "mkfifo"):
+        pytest.skip("needs named pipes")
+    fifo = tmp_path / "p.hstream"
+    os.mkfifo(fifo)
+    writer = start("convert", "-", fifo, "--from", "stream", stdin=subprocess.PIPE)
+    reader = start("cat", fifo)
+    assert writer.stdin is not None
+    assert reader.stdout is not None
+    for k in range(2):
+        hurray.StreamWriter(writer.stdin).write(hurray.from_numpy(np.full(2, k)))
+        assert reader.stdout.readline() == f"{k}: int64 2 row_major 16 B\n".encode()
+        assert reader.stdout.readline() == f"[{k}, {k}]\n".encode()
+    assert finish(writer) == (0, b"", "")
+    assert finish(reader) == (0, b"", "")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a shell")
+def test_closed_standard_streams(tmp_path: Path) -> None:
+    hurray.save(tmp_path / "a.hrry", {"x": np.arange(3)})
+    command = f"{sys.executable} -m hurray"
+    for line, code in (
+        (f"{command} ls a.hrry >&-", 0),
+        (f"{command} convert a.hrry b.npz >&- 2>&-", 0),
+        (f"{command} ls none.hrry 2>&-", 1),
+        (f"{command} ls - <&-", 1),
+    ):
+        done = subprocess.run(
+            ["sh", "-c", line], env=env(), cwd=tmp_path, capture_output=True, check=False, timeout=TIMEOUT
+        )
+        assert done.returncode == code, line
+        assert b"Traceback" not in done.stderr
+    done = subprocess.run(
+        ["sh", "-c", f"{command} convert a.hrry - >&-"], env=env(), cwd=tmp_path, capture_output=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (1, b"hurray: the standard output is closed\n")
+
+
+PEER_READS = """
+import sys, hurray
+for t in hurray.StreamReader(sys.stdin.buffer):
+    print(t.shape, t.dtype, t.layout.__class__.__name__)
+"""
+PEER_WRITES = """
+import sys, numpy as np, hurray
+w = hurray.StreamWriter(sys.stdout.buffer)
+for k in range(3):
+    w.write(hurray.Tensor(np.arange(k + 1, dtype=np.float32).tobytes(), hurray.float32, (k + 1,)))
+w.finish()
+"""
+
+
+def test_pipes_with_the_published_binding(peer_python: str, tmp_path: Path) -> None:
+    hurray.save(tmp_path / "a.hrry", {"x": np.zeros((2, 3)), "s": hurray.from_numpy(np.eye(2)).to_layout("csr")})
+    writer = start("convert", tmp_path / "a.hrry", "-")
+    done = subprocess.run(
+        [peer_python, "-c", PEER_READS],
+        stdin=writer.stdout,
+        capture_output=True,
+        text=True,
+        env=peer_env(),
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert [line.split(")")[0] for line in done.stdout.splitlines()] == ["(2, 3", "(2, 2"]
+    assert finish(writer)[0] == 0
+    with subprocess.Popen([peer_python, "-c", PEER_WRITES], stdout=subprocess.PIPE, env=peer_env()) as peer:
+        reader = start("convert", "-", tmp_path / "b.hrry", stdin=peer.stdout)
+        assert finish(reader) == (0, b"", "")
+    assert [
+        t.to_numpy().tolist() for t in hurray.load(tmp_path / "b.hrry").values() if isinstance(t, hurray.Tensor)
+    ] == [
+        [0],
+        [0, 1],
+        [0, 1, 2],
+    ]
 
 
 # In this process

@@ -67,7 +67,10 @@ def cat(
         str | None, typer.Option("--format", help="The file's format, where its name does not say.")
     ] = None,
 ) -> None:
-    """Print or save the values of a tensor or of a slice of it; a quantized tensor is dequantized."""
+    """Print or save values, whole or a slice.
+
+    A quantized tensor is dequantized. A Hurray stream needs no NAME: each tensor is printed as it arrives.
+    """
     try:
         wanted = Wanted(parse_key(key), codes, _lengths(sequence_lengths))
     except ValueError as error:

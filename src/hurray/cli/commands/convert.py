@@ -12,7 +12,7 @@ from hurray.cli._changes import LAYOUT_NAMES, Skips, layout_options, quantize_op
 from hurray.cli._console import clean, print_line, progress, warn
 from hurray.cli._pipes import PIPE, source_of, stdout_of
 from hurray.container.header import MIN_ALIGNMENT, check_alignment
-from hurray.conversion import FORMATS
+from hurray.conversion import FORMATS, WRITABLE_FORMATS
 from hurray.conversion import convert as convert_file
 from hurray.errors import FileError
 from hurray.interop import find_converter
@@ -29,6 +29,7 @@ class Other(StrEnum):
 
 
 _KNOWN = ", ".join(FORMATS)
+_WRITABLE = ", ".join(WRITABLE_FORMATS)
 
 
 def convert(
@@ -41,7 +42,7 @@ def convert(
         ),
     ],
     source_format: Annotated[str | None, typer.Option("--from", help=f"Format of the source: {_KNOWN}.")] = None,
-    target_format: Annotated[str | None, typer.Option("--to", help=f"Format of the target: {_KNOWN}.")] = None,
+    target_format: Annotated[str | None, typer.Option("--to", help=f"Format of the target: {_WRITABLE}.")] = None,
     names: Annotated[list[str] | None, typer.Option("--name", "-n", help="Only this tensor; may be repeated.")] = None,
     only: Annotated[
         list[str] | None,
@@ -95,9 +96,9 @@ def convert(
         bool, typer.Option("--quiet", "-q", help="Show no progress, and no report of what was kept or passed over.")
     ] = False,
 ) -> None:
-    """Convert a file into another format; the endings of the names say which.
+    """Convert a file into another format.
 
-    Tensors can be written in another layout, or quantized, on the way; those that cannot take it pass unchanged, and
+    The endings of the names say which. Tensors can be written in another layout, or quantized, on the way; those that cannot take it pass unchanged, and
     are named on stderr.
     """
     if len(paths) < 2:

@@ -34,7 +34,10 @@ def inspect(
         typer.Option("--file-structure", help="The parts of a file: header, tensors, metadata, index and trailer."),
     ] = False,
 ) -> None:
-    """Show a descriptor as an annotated hex table; where a malformed one breaks is marked."""
+    """Show a descriptor byte by byte.
+
+    Each field is named and explained; where a malformed descriptor breaks is marked.
+    """
     source: Source = MemorySource(sys.stdin.buffer.read(), "<stdin>") if path == "-" else open_source(path)
     if file_structure:
         _show_structure(source, name)

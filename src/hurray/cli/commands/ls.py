@@ -72,7 +72,10 @@ def ls(
         str | None, typer.Option("--format", help="The file's format, where its name does not say.")
     ] = None,
 ) -> None:
-    """List the tensors of a file: name, dtype, shape, layout, bytes; composites as trees."""
+    """List the tensors of a file.
+
+    Name, dtype, shape, layout and bytes of each; composites are trees.
+    """
     source, format = source_of(path, format)
     metadata: dict[str, Any] = {}
     if is_stream(source, format):
