@@ -145,9 +145,8 @@ def _quantize_sparse(t: Tensor, how: Recipe, workers: int | None) -> Tensor:
     """Quantize stored values; unstored ones are zero under every scheme, so they take no part but in block ranges."""
     layout: Any = t.layout
     payload = payload_of(t)
-    # A permissive reader's tensor too: what is made here has to be whole, and its coordinates index arrays.
-    if not t._checked:
-        layout.validate(payload)
+    # Whoever read it, and though it may have been checked before its memory changed: the coordinates index arrays here.
+    layout.validate(payload)
     n_own = layout.buffer_count
     bits = how.dtype.bit_width
     if how.scheme.name == "per_tensor_affine":
