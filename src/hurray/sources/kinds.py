@@ -29,11 +29,11 @@ _STARTS = (
 
 
 def kind_hint(head: bytes) -> str:
-    """Return what the content that starts with ``head`` looks like, to be put behind a message; empty when unknown.
+    r"""Return what the content that starts with ``head`` looks like, to be put behind a message; empty when unknown.
 
     Examples
     --------
-    >>> kind_hint(b"GGUF\\x03\\0\\0\\0")
+    >>> kind_hint(b"GGUF\x03\0\0\0")
     '; it looks like a GGUF file: hurray.from_gguf opens it'
     """
     lower = head[:64].lstrip().lower()

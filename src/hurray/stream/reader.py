@@ -42,8 +42,8 @@ class StreamReader:
     cross_machine : bool
         Refuse tensors whose sync mode is not ``producer_synced``.
     permissive : bool
-        Hand over what a strict reader refuses but can carry: unknown element types, layouts and schemes, and the members
-        of composites whose rule is private or broken, or that are torn.
+        Hand over what a strict reader refuses but can carry: unknown element types, layouts and schemes, and the
+        members of composites whose rule is private or broken, or that are torn.
 
     Raises
     ------

@@ -193,7 +193,7 @@ def as_values(t: Tensor, codes: Codes, *, filled: bool = False) -> Array:
 def as_numpy_dtype(dtype: Any) -> np.dtype[Any]:
     """Return a ``dtype`` argument as a NumPy dtype that numbers can be converted to."""
     try:
-        found = np.dtype(dtype)
+        found: np.dtype[Any] = np.dtype(dtype)
     except ValueError as error:
         raise ArgumentTypeError(f"dtype is a NumPy dtype, not {dtype!r}: {error}") from None
     if found.names is not None:
