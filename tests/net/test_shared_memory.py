@@ -50,6 +50,9 @@ def folder_of_our_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None
 
 @pytest.fixture(autouse=True)
 def nothing_is_left() -> Iterator[None]:
+    # Other modules of the same worker may have left something for the collector.
+    shared_memory._LINGERING.clear()
+    gc.collect()
     before = files(), memory_maps()
     yield
     shared_memory._LINGERING.clear()
