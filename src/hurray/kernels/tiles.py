@@ -178,23 +178,27 @@ def axis_pieces(start: int, stop: int, tiles: Sequence[int], steps: Sequence[int
     return pieces
 
 
-def _strided(array: npt.NDArray[Any], offset: int, extents: Sequence[int], steps: Sequence[int]) -> npt.NDArray[Any]:
-    """View a contiguous 1-D array with explicit element steps; NumPy refuses a view that leaves the array."""
-    size = array.dtype.itemsize
-    return np.ndarray(tuple(extents), array.dtype, array.data, offset * size, tuple(step * size for step in steps))
+class _Cut(NamedTuple):
+    """A piece with its steps in bytes; ``start`` is the index of its first element, ``logical`` the same in bytes."""
+
+    extents: tuple[int, ...]
+    start: int
+    logical: int
+    logical_strides: tuple[int, ...]
+    storage: int
+    storage_strides: tuple[int, ...]
 
 
-def _logical(array: npt.NDArray[Any], pieces: Sequence[Piece]) -> npt.NDArray[Any]:
-    """View the part of a logical array that the pieces cover, one loop for each of their extents."""
-    extents: list[int] = []
-    strides: list[int] = []
-    origin = array
-    for dim, piece in enumerate(pieces):
-        origin = origin[(slice(None),) * dim + (slice(piece.logical, None),)]
-        extents.extend(piece.extents)
-        strides.extend(step * array.strides[dim] for step in piece.logical_steps)
-    # The pieces lie inside the array by construction (they were cut from its own extents).
-    return np.lib.stride_tricks.as_strided(origin, tuple(extents), tuple(strides))
+def _cut(piece: Piece, stride: int, item: int) -> _Cut:
+    """Express a piece in bytes, for a logical array of the given stride along its dimension."""
+    return _Cut(
+        piece.extents,
+        piece.logical,
+        piece.logical * stride,
+        tuple([step * stride for step in piece.logical_steps]),
+        piece.storage * item,
+        tuple([step * item for step in piece.storage_steps]),
+    )
 
 
 def _transfer(
@@ -212,20 +216,42 @@ def _transfer(
     axis_tiles = [[level[dim] for level in tiles] for dim in range(rank)]
     axis_steps = [[level[dim] for level in steps] for dim in range(rank)]
     spans = list(zip(starts, logical.shape, axis_tiles, axis_steps, strict=True))
-    cuts = [axis_pieces(start, start + n, t, s) for start, n, t, s in spans]
-    if math.prod(map(len, cuts)) > max(8, logical.size // _WORTH_A_PIECE):
+    pieces = [axis_pieces(start, start + n, t, s) for start, n, t, s in spans]
+    if math.prod(map(len, pieces)) > max(8, logical.size // _WORTH_A_PIECE):
         terms = [axis_offsets(np.arange(start, start + n), t, s) for start, n, t, s in spans]
         _gather(linear, offset, logical, terms, store=store)
         return
-    for pieces in itertools.product(*cuts):
-        extents = [extent for piece in pieces for extent in piece.extents]
-        places = [step for piece in pieces for step in piece.storage_steps]
-        stored = _strided(linear, offset + sum(piece.storage for piece in pieces), extents, places)
-        view = _logical(logical, pieces)
+    item = linear.dtype.itemsize
+    cuts = [[_cut(p, stride, item) for p in found] for found, stride in zip(pieces, logical.strides, strict=True)]
+    for parts in itertools.product(*cuts):
+        extents: tuple[int, ...] = ()
+        storage_strides: tuple[int, ...] = ()
+        at = offset * item
+        for part in parts:
+            extents += part.extents
+            storage_strides += part.storage_strides
+            at += part.storage
+        # NumPy refuses a view that leaves its buffer.
+        stored: npt.NDArray[Any] = np.ndarray(extents, linear.dtype, linear.data, at, storage_strides)
+        view = _logical(logical, parts, extents)
         if store:
             stored[...] = view
         else:
             view[...] = stored
+
+
+def _logical(array: npt.NDArray[Any], parts: Sequence[_Cut], extents: tuple[int, ...]) -> npt.NDArray[Any]:
+    """View the part of a logical array that the parts cover, one loop for each of their extents."""
+    strides: tuple[int, ...] = ()
+    at = 0
+    for part in parts:
+        strides += part.logical_strides
+        at += part.logical
+    if array.flags.c_contiguous:
+        return np.ndarray(extents, array.dtype, array.data, at, strides)
+    # The parts lie inside the array by construction (they were cut from its own extents).
+    origin = array[tuple([slice(part.start, None) for part in parts])]
+    return np.lib.stride_tricks.as_strided(origin, extents, strides)
 
 
 def _gather(

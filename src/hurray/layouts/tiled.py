@@ -240,7 +240,8 @@ class TiledLayout(SeparableLayout):
         starts = box_starts(region)
         out = output(self, payload, out_shape)
         if starts is not None and payload.bits >= 8:
-            payload, shift = payload.rebased(self._extent(shape)[0])
+            # Only explicit strides reach back.
+            payload, shift = payload.rebased(self._extent(shape)[0] if self._is_strided else 0)
             linear = payload.linear(payload.capacity())
             return self._read_box(linear, shift, shape, starts, out)
         terms = [self.axis_offsets(shape, k, axis_array(axis)) for k, axis in enumerate(region)]
