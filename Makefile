@@ -39,7 +39,7 @@ $(STAMP)-dev: $(STAMP)-venv pyproject.toml
 $(STAMP)-torch: $(STAMP)-dev
 	$(PY) -m pip install $(PIP_FLAGS) 'torch==2.13.0' || echo "torch could not be installed; its tests are skipped"
 	$(PY) -m pip install $(PIP_FLAGS) --no-deps bitsandbytes compressed-tensors && \
-		$(PY) -m pip install $(PIP_FLAGS) loguru pydantic transformers || \
+		$(PY) -m pip install $(PIP_FLAGS) loguru psutil pydantic transformers || \
 		echo "bitsandbytes and compressed-tensors could not be installed; their tests are skipped"
 	@touch $@
 
