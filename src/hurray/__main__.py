@@ -14,7 +14,7 @@ except ModuleNotFoundError as _error:
 
     def run(arguments: Sequence[str] | None = None) -> int:
         """Say what is missing."""
-        sys.stderr.write(f"hurray: the command line needs the package {_missing!r}: pip install 'hurray-format[cli]'\n")
+        sys.stderr.write(f"hurray: the command line needs the package {_missing!r}: pip install typer rich\n")
         return 1
 
 

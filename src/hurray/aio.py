@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from hurray.errors import HurrayError, StreamError
 from hurray.stream.outlets import as_file_error
@@ -126,13 +126,13 @@ class StreamWriter:
         self._finished = False
         self._broken = False
 
-    async def write(self, item: Tensor | Composite) -> None:
-        """Write one tensor, or a composite with all its members, no faster than the other side takes it.
+    async def write(self, item: Any) -> None:
+        """Write one tensor, composite or array, no faster than the other side takes it.
 
         Raises
         ------
         TypeError
-            ``item`` is neither a Tensor nor a Composite.
+            ``item`` is no Tensor, Composite or array.
         StreamError
             The stream was finished or broken before, or ``cross_machine`` refuses the item.
         FileError

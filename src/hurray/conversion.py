@@ -317,7 +317,7 @@ def _writable(path: Any, format: str | None) -> Converter | None:
     target = find_converter(path, format)
     if target is None and format is None and not _is_hurray_name(path):
         raise UnsupportedError(
-            f"the ending of {os.fspath(path)!r} names no known format; say which: {', '.join(FORMATS)}"
+            f"the ending of {os.fspath(path)!r} names no known format; say which: {', '.join(WRITABLE_FORMATS)}"
         )
     if target is not None and target.writer is None:
         raise UnsupportedError(f"{target.name} files cannot be written")

@@ -180,11 +180,15 @@ def test_handles() -> None:
     assert copy.nbytes is None
     assert len(pickle.dumps(handle)) < 200
     assert repr(handle).startswith("hurray.SharedHandle('hurray-shm:")
-    for bad in (3, None, np.ones(2)):
+    for bad in (3, None, [1.0]):
         with pytest.raises(TypeError):
-            hurray.share(bad)  # type: ignore[arg-type]
+            hurray.share(bad)
         with pytest.raises(TypeError):
             hurray.attach(bad)  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        hurray.attach(np.ones(2))  # type: ignore[arg-type]
+    with hurray.share(np.asfortranarray([[1, 2], [3, 4]])) as handle:
+        assert hurray.attach(handle).to_numpy().tolist() == [[1, 2], [3, 4]]
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from hurray.errors import FileError
+from hurray.sources.kinds import kind_hint
 from hurray.wire.reader import Reader
 
 __all__ = [
@@ -112,8 +113,7 @@ def parse_header(data: bytes, name: str) -> Header:
         Not a Hurray file, a version that is not 1.x, or a field that breaks the format.
     """
     if data[:8] != FILE_MAGIC:
-        hint = " (it is a Hurray stream: use StreamReader)" if data[:4] == TRAILER_MAGIC else ""
-        message = f"{name}: not a Hurray file: it starts with {data[:8]!r}, not {FILE_MAGIC!r}{hint}"
+        message = f"{name}: not a Hurray file: it starts with {data[:8]!r}, not {FILE_MAGIC!r}{kind_hint(data)}"
         raise FileError(message, filename=name)
     r = Reader(data, 8, HEADER_BYTES, error=FileError, what=f"{name}: file header")
     major, minor = r.u8("version_major"), r.u8("version_minor")

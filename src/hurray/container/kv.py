@@ -277,4 +277,5 @@ def _scalar(value: Any) -> tuple[int, Any]:
         return _BYTES, bytes(value)
     raise TypeError(
         f"{type(value).__name__} is no kv value: expected str, int, float, bool, bytes or a list of one of them"
+        f"{'; nested values can be stored as JSON text' if isinstance(value, (dict, list, tuple)) else ''}"
     )

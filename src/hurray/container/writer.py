@@ -278,6 +278,10 @@ def _with_statistics(tensor: Tensor) -> Tensor:
 
 
 def _as_tensor(item: Any) -> Tensor:
+    if isinstance(item, Mapping):
+        raise UnsupportedItemError(
+            f"a {type(item).__name__} is no tensor; names are flat, so save what is in it under names such as 'a.b'"
+        )
     try:
         return asarray(item)
     except HurrayError:

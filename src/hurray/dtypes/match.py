@@ -121,7 +121,8 @@ def from_numpy_dtype(dtype: object) -> Dtype:
         # ml_dtypes first: it gives one of its one byte types the kind of NumPy's floats.
         found = _from_ml_dtype(given) or _FROM_KIND.get((given.kind, given.itemsize))
     if found is None:
-        raise UnsupportedError(f"no element type of the format stores the NumPy dtype {given}")
+        wide = " (NumPy's long double is no IEEE binary128)" if given.kind in "fc" and given.itemsize > 8 else ""
+        raise UnsupportedError(f"no element type of the format stores the NumPy dtype {given}{wide}")
     return found
 
 

@@ -30,7 +30,7 @@ def require(module: str, extra: str) -> Any:
     except ImportError as error:
         package = module.partition(".")[0]
         raise UnsupportedError(
-            f"this needs the package {package}: pip install 'hurray-format[{extra}]' ({error})"
+            f"this needs the package {package}, of the extra {extra!r}: pip install {package} ({error})"
         ) from None
 
 

@@ -30,6 +30,7 @@ from hurray.errors import FileError
 from hurray.limits import DEFAULT_LIMITS
 from hurray.net.segments import KINDS, Segment, default_kind
 from hurray.tensor.assembly import Assembler
+from hurray.tensor.composing import as_item
 from hurray.tensor.composite import Composite
 from hurray.tensor.plan import plan_item
 from hurray.tensor.tensor import Tensor
@@ -127,12 +128,12 @@ class SharedHandle:
         return hash(self._text.rpartition(".")[2])
 
 
-def share(item: Tensor | Composite, *, named: bool | None = None) -> SharedHandle:
+def share(item: Any, *, named: bool | None = None) -> SharedHandle:
     """Put a tensor or composite into shared memory, and return a handle for other processes.
 
     Parameters
     ----------
-    item : Tensor or Composite
+    item : Tensor, Composite or array
         Its bytes are copied once; an item that was attached lies in shared memory already and is not copied.
     named : bool, optional
         True makes a segment with a name in ``/dev/shm``, or in the folder that the environment variable
@@ -162,8 +163,7 @@ def share(item: Tensor | Composite, *, named: bool | None = None) -> SharedHandl
 
     Format: streams and shared memory, shared memory.
     """
-    if not isinstance(item, (Tensor, Composite)):
-        raise TypeError(f"share takes a hurray.Tensor or a hurray.Composite, not {type(item).__name__}")
+    item = as_item(item)
     _settle()
     kind = default_kind(named)
     segment = _HOMES.get(item)

@@ -18,7 +18,7 @@ def _fsspec() -> Any:
         return importlib.import_module("fsspec")
     except ImportError:
         raise UnsupportedError(
-            "URLs need the package fsspec: pip install 'hurray-format[remote]' (local files need a plain path)"
+            "URLs need the package fsspec: pip install fsspec (local files need a plain path)"
         ) from None
 
 

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from hurray.errors import StreamError
 from hurray.stream.outlets import Memory, as_file_error, open_outlet
+from hurray.tensor.composing import as_item
 from hurray.tensor.composite import Composite
 from hurray.tensor.plan import plan_item
 from hurray.tensor.tensor import Tensor
@@ -52,15 +53,15 @@ class StreamWriter:
         self._finished = False
         self._broken = False
 
-    def write(self, item: Tensor | Composite) -> None:
-        """Write one tensor, or a composite with all its members.
+    def write(self, item: Any) -> None:
+        """Write one tensor, a composite with all its members, or an array of any library as a tensor.
 
         Everything is checked before the first byte leaves.  The buffers are handed to the system as they are.
 
         Raises
         ------
         TypeError
-            ``item`` is neither a Tensor nor a Composite.
+            ``item`` is no Tensor, Composite or array.
         StreamError
             The stream was finished or broken before, or ``cross_machine`` refuses the item.
         FileError
@@ -129,22 +130,21 @@ class StreamWriter:
         self.finish()
 
 
-def parts_of(item: Tensor | Composite, *, cross_machine: bool) -> list[memoryview]:
+def parts_of(item: Any, *, cross_machine: bool) -> list[memoryview]:
     """Return the bytes of an item as the list of parts that follow each other on a stream.
 
     Raises
     ------
     TypeError
-        ``item`` is neither a Tensor nor a Composite.
+        ``item`` is no Tensor, Composite or array.
     StreamError
         ``cross_machine``, and a buffer's sync mode is not ``producer_synced``.
     """
-    if not isinstance(item, (Tensor, Composite)):
-        raise TypeError(f"expected a hurray.Tensor or a hurray.Composite, got {type(item).__name__}")
+    whole = as_item(item)
     if cross_machine:
-        _refuse_unsynced(item)
+        _refuse_unsynced(whole)
     parts = []
-    for _, plan in plan_item("", item):
+    for _, plan in plan_item("", whole):
         parts.append(memoryview(plan.descriptor))
         parts += [buffer.data for buffer in plan.buffers if len(buffer)]
     return parts

@@ -324,8 +324,9 @@ def sparse_coo(
     if where.size == 0 and where.shape[:1] == (0,):
         where = np.empty((0, len(dims)), np.uint64)
     if where.ndim != 2 or where.shape[1] != len(dims) or where.dtype.kind not in "iu":
+        turned = "; transpose them" if where.ndim == 2 and where.shape[0] == len(dims) else ""
         raise InvalidDescriptorError(
-            f"indices must be integers of shape (nnz, {len(dims)}), not {where.dtype} of shape {where.shape}"
+            f"indices must be integers of shape (nnz, {len(dims)}), not {where.dtype} of shape {where.shape}{turned}"
         )
     if stored.ndim != 1 or stored.shape[0] != where.shape[0]:
         raise InvalidDescriptorError(

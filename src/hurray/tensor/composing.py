@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
 from hurray.dtypes.table import BY_NAME, Dtype
 from hurray.errors import InvalidDescriptorError, UnsupportedError
 from hurray.layouts._base import as_index_tuple, as_int
@@ -16,7 +18,22 @@ from hurray.tensor.composite import Composite, Member
 from hurray.tensor.tensor import Tensor
 from hurray.tensor.values import dense_shape
 
-__all__ = ["group", "overlay", "partition"]
+__all__ = ["as_item", "group", "overlay", "partition"]
+
+
+def as_item(obj: Any) -> Member:
+    """Return a tensor, a composite, or an array of any library as a tensor that shares its memory where it can.
+
+    Raises
+    ------
+    TypeError
+        It is something else; :func:`hurray.asarray` makes tensors of more.
+    """
+    if isinstance(obj, (Tensor, Composite)):
+        return obj
+    if isinstance(obj, np.ndarray) or hasattr(obj, "__dlpack__") or hasattr(obj, "tocoo"):
+        return asarray(obj)
+    raise TypeError(f"expected a hurray.Tensor or a hurray.Composite, got {type(obj).__name__}")
 
 
 def partition(parts: Iterable[Any], axis: int = 0) -> Composite:

@@ -318,6 +318,12 @@ def test_verify(call: object, sample: Path, tmp_path: Path) -> None:
     code, out, err = call("verify", sample, bad)  # type: ignore[operator]
     assert (code, err) == (1, "")
     assert out.startswith(f"{sample}: ok\n{bad}: error")
+    code, out, err = call("verify", "--json", sample, bad)  # type: ignore[operator]
+    assert (code, err) == (1, "")
+    whole, damaged = json.loads(out)
+    assert whole == {"path": str(sample), "ok": True, "tensors": 7, "bytes": whole["bytes"], "problems": []}
+    assert (damaged["path"], damaged["ok"]) == (str(bad), False)
+    assert damaged["problems"][0]["rule"] == "trailer.index_crc32c"
 
 
 @pytest.mark.parametrize("case", negative_cases("file"), ids=lambda c: c["id"])
@@ -325,6 +331,25 @@ def test_verify_agrees_with_the_corpus(call: object, case: dict[str, str]) -> No
     code, out, err = call("verify", corpus("negative") / case["file"])  # type: ignore[operator]
     assert err == ""
     assert code == (1 if case["expect"] == "reject" else 0), out
+
+
+def test_help_says_what_each_command_does(call: object) -> None:
+    code, out, _ = call("--help")  # type: ignore[operator]
+    assert code == 0
+    for name in COMMANDS:
+        line = next(line for line in out.splitlines() if line.split()[:1] == [name])
+        assert line.endswith("."), line
+        assert "..." not in line
+    _, out, _ = call("convert", "--help")  # type: ignore[operator]
+    words = out.split()
+    target = words[words.index("--to") : words.index("--name")] if "--name" in words else words[words.index("--to") :]
+    assert "gguf," not in target[: target.index("npy.") + 1]
+
+
+def test_a_mistyped_name_is_answered(call: object, sample: Path) -> None:
+    code, out, err = call("cat", sample, "sparze")  # type: ignore[operator]
+    assert (code, out, err) == (1, "", "hurray: no tensor 'sparze'; did you mean 'sparse'?\n")
+    assert call("cat", sample, "zzzz")[2] == "hurray: no tensor 'zzzz'; 'hurray ls' lists them\n"  # type: ignore[operator]
 
 
 # inspect

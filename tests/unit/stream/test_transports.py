@@ -456,7 +456,7 @@ def test_writer_states() -> None:
     w = hurray.StreamWriter()
     assert w.getvalue() == b""
     with pytest.raises(TypeError, match="expected a hurray.Tensor or a hurray.Composite, got int"):
-        w.write(3)  # type: ignore[arg-type]
+        w.write(3)
     with pytest.raises(TypeError, match="expected a hurray.Composite, got Tensor"):
         w.write_composite(A)  # type: ignore[arg-type]
     w.write_composite(PART)
@@ -540,3 +540,15 @@ def test_permissive_reader() -> None:
         list(hurray.StreamReader(torn))
     got = list(hurray.StreamReader(torn, permissive=True))
     assert [t.shape for t in got] == [(2, 2), (2, 2), (1, 2)]
+
+
+def test_arrays_are_written_as_tensors() -> None:
+    with hurray.StreamWriter() as writer:
+        writer.write(np.asfortranarray([[1.0, 2.0], [3.0, 4.0]]))
+        writer.write(np.array([True, False]))
+    fortran, flags = hurray.StreamReader(writer.getvalue())
+    assert (fortran.layout.name, fortran.to_numpy().tolist()) == ("col_major", [[1.0, 2.0], [3.0, 4.0]])
+    assert flags.to_numpy().tolist() == [True, False]
+    for what in ([1.0], {"a": A}, "abc", None):
+        with pytest.raises(TypeError, match=type(what).__name__):
+            hurray.StreamWriter().write(what)

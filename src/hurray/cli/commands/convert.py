@@ -98,8 +98,8 @@ def convert(
 ) -> None:
     """Convert a file into another format.
 
-    The endings of the names say which. Tensors can be written in another layout, or quantized, on the way; those that cannot take it pass unchanged, and
-    are named on stderr.
+    The endings of the names say which. Tensors can be written in another layout, or quantized, on the way; those that
+    cannot take it pass unchanged, and are named on stderr.
     """
     if len(paths) < 2:
         raise typer.BadParameter("a source and a target are needed", param_hint="SOURCE... TARGET")
