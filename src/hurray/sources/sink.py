@@ -20,7 +20,7 @@ from hurray.errors import FileError
 from hurray.sources._base import check_binary, file_error, is_url, source_name
 from hurray.sources.fsspec import create_url
 
-__all__ = ["Output", "open_output"]
+__all__ = ["Output", "open_emptied", "open_output"]
 
 #: small pieces are gathered up to this many bytes
 _GATHER = 1 << 20
@@ -258,10 +258,10 @@ class _ReplacingSink(_DescriptorSink):
     def commit(self) -> None:
         os.fsync(self._fd)
         if self._temporary is None:
-            temporary = _temporary_name(self._path)
+            # Noted before it is there, so that an interrupt between the two leaves nothing behind.
+            self._temporary = _temporary_name(self._path)
             # With a directory descriptor (unused, as the path is absolute) Python lets the system follow the link.
-            os.link(f"/proc/self/fd/{self._fd}", temporary, src_dir_fd=self._fd, follow_symlinks=True)
-            self._temporary = temporary
+            os.link(f"/proc/self/fd/{self._fd}", self._temporary, src_dir_fd=self._fd, follow_symlinks=True)
         self.close()
         os.replace(self._temporary, self._path)
         self._temporary = None
@@ -283,8 +283,7 @@ def _open_path(path: str | bytes, atomic: bool) -> _Sink:
             raise IsADirectoryError(21, "Is a directory")
         if not atomic or (status is not None and not stat.S_ISREG(status.st_mode)):
             # Pipes and devices cannot be replaced; they are written in place.
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
-            return _DescriptorSink(os.open(real, flags, 0o666), name, real if status is None else None)
+            return _DescriptorSink(open_emptied(real), name, real if status is None else None)
         if status is not None and not os.access(real, os.W_OK):
             # Replacing needs no right to write the old file, but a user who took that right away meant it.
             raise PermissionError(13, "Permission denied (the existing file is write-protected)")
@@ -296,6 +295,26 @@ def _open_path(path: str | bytes, atomic: bool) -> _Sink:
         raise file_error(error, name, "write") from None
     except ValueError as error:
         raise FileError(f"cannot write {name!r}: {error}", filename=name) from None
+
+
+def open_emptied(path: str | bytes) -> int:
+    """Open a file for writing from its start, created or emptied; return its descriptor.
+
+    An old file is taken out of its folder instead of being cut where that is possible, because whoever has it mapped
+    would be stopped by the system on the next access: tensors that were loaded from it, and may be what is written.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+    real = os.path.realpath(path)
+    status = _status(real)
+    removed = False
+    if status is not None and stat.S_ISREG(status.st_mode) and status.st_nlink == 1 and os.access(real, os.W_OK):
+        with contextlib.suppress(OSError):
+            os.unlink(real)
+            removed = True
+    fd = os.open(real, flags, 0o666)
+    if removed and status is not None:
+        _keep_owner(fd, status)
+    return fd
 
 
 def _status(path: str | bytes) -> os.stat_result | None:

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from hurray.errors import FileError
 from hurray.sources._base import check_binary
+from hurray.sources.sink import open_emptied
 from hurray.tensor.forming import as_bytes_view
 
 __all__ = ["Inlet", "MemoryInlet", "open_inlet"]
@@ -230,6 +231,8 @@ def open_raw(path: Any, mode: str) -> io.FileIO:
     """
     name = os.fsdecode(path)
     try:
+        if mode == "wb":
+            return io.FileIO(open_emptied(os.fspath(path)), mode)
         return io.FileIO(path, mode)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
