@@ -88,6 +88,8 @@ def _axis_slice(axis: range) -> slice:
 
 def index_view(array: NDArray[Any], region: Region) -> NDArray[Any]:
     """Read ``region`` of an array: a view when every axis is a range, else a copy."""
+    if not region:
+        return array  # indexed with (), it would be a scalar
     result = array[tuple(_axis_slice(axis) if isinstance(axis, range) else slice(None) for axis in region)]
     for k, axis in enumerate(region):
         if not isinstance(axis, range):

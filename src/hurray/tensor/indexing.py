@@ -54,6 +54,9 @@ def select(key: Any, shape: Sequence[int]) -> Selection:
             finish.append(None)
             trivial = False
             continue
+        if entry is Ellipsis:
+            finish.append(entry)
+            continue
         n = shape[axis]
         if isinstance(entry, slice):
             region.append(_slice_range(entry, n))
@@ -72,6 +75,8 @@ def select(key: Any, shape: Sequence[int]) -> Selection:
             arrays.append(np.asarray(at, np.int64))
             trivial = False
         axis += 1
+    if not entries:
+        trivial = False  # () picks the one number of an array without dimensions, ... the array
     points = _as_points(entries, arrays, len(shape))
     if points is not None:
         return Selection(tuple(region), None, *points)
@@ -108,7 +113,8 @@ def _expand(key: Any, rank: int) -> list[Any]:
         raise IndexError(f"too many indices: the tensor is {rank}-dimensional, but {consumed} were indexed")
     fill = [slice(None)] * (rank - consumed)
     at = len(entries) if ellipsis_at < 0 else ellipsis_at
-    entries[at:at] = fill
+    # An ellipsis that stands for no dimension still separates: NumPy then puts the axes of index arrays first.
+    entries[at:at] = fill if fill or ellipsis_at < 0 else [Ellipsis]
     return entries
 
 
