@@ -20,6 +20,7 @@ A module is imported when one of its names is first used, so ``import hurray`` i
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -252,7 +253,8 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"hurray.{name}")
     module = _NAMES.get(name)
     if module is None:
-        raise AttributeError(f"module 'hurray' has no attribute {name!r}")
+        # With name and obj, Python offers a name close to a mistyped one.
+        raise AttributeError(f"module 'hurray' has no attribute {name!r}", name=name, obj=sys.modules[__name__])
     value = getattr(importlib.import_module(module), name)
     globals()[name] = value
     return value

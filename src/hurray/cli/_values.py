@@ -5,12 +5,16 @@ from __future__ import annotations
 import difflib
 import itertools
 from collections.abc import Sequence
+from contextlib import closing
 from typing import Any, NamedTuple
 
 import numpy as np
+import typer
 from numpy.typing import NDArray
 
+from hurray.cli._pipes import PIPE
 from hurray.cli._slices import Key
+from hurray.conversion import open_tensors
 from hurray.errors import FileError, UnsupportedError
 from hurray.interop import Tensors
 from hurray.quantization import Scheme
@@ -18,7 +22,7 @@ from hurray.tensor.composite import Composite
 from hurray.tensor.tensor import Tensor
 from hurray.tensor.values import check_content, dense_shape, params_of, payload_of, read_key, stored_codes
 
-__all__ = ["Wanted", "find", "read_stored", "read_values"]
+__all__ = ["Wanted", "complete_name", "find", "read_stored", "read_values"]
 
 Item = Tensor | Composite
 
@@ -36,6 +40,17 @@ class Wanted(NamedTuple):
     key: Key = (...,)
     codes: bool = False
     lengths: tuple[int, ...] | None = None
+
+
+def complete_name(context: typer.Context) -> list[str]:
+    """Offer the names of the tensors of the file that was typed before."""
+    if context.params["path"] == PIPE:
+        return []
+    try:
+        with closing(open_tensors(context.params["path"])) as tensors:
+            return list(tensors)
+    except (KeyError, OSError, ValueError):
+        return []
 
 
 def find(tensors: Tensors, name: str) -> Item:

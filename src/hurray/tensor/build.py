@@ -27,7 +27,7 @@ from hurray.layouts import ColMajorLayout, CooLayout, RowMajorLayout, StridedLay
 from hurray.layouts._base import Codes, Layout, pack_codes
 from hurray.tensor.casting import cast_codes
 from hurray.tensor.dlpack import import_dlpack
-from hurray.tensor.foreign import foreign
+from hurray.tensor.foreign import converter_for
 from hurray.tensor.forming import as_copy
 from hurray.tensor.tensor import Tensor, as_shape
 from hurray.tensor.values import dense_shape, refuse_absurd
@@ -235,7 +235,7 @@ def asarray(obj: Any, *, dtype: Dtype | None = None, device: Device | None = Non
     Parameters
     ----------
     obj : Tensor, ndarray, number, nested sequence, bytes-like, or object of another array library
-        SciPy sparse arrays keep their sparse layout.
+        Sparse ones of SciPy, PyData Sparse, PyTorch and Arrow stay sparse.
     dtype : Dtype, optional
         Convert the values to this type.
     copy : bool, optional
@@ -253,8 +253,8 @@ def asarray(obj: Any, *, dtype: Dtype | None = None, device: Device | None = Non
     if isinstance(obj, np.ndarray):
         keeps = dtype is None or _stores(dtype, obj)
         tensor = from_numpy(obj, copy=copy if keeps else None)
-    elif type(obj).__module__.split(".")[0] == "scipy" and hasattr(obj, "tocoo"):
-        tensor = foreign("from_scipy")(obj, copy=copy)
+    elif (convert := converter_for(obj)) is not None:
+        tensor = convert(obj, copy=copy)
     elif hasattr(obj, "__dlpack__") and not isinstance(obj, np.generic):
         tensor = from_dlpack(obj, copy=copy)
     else:

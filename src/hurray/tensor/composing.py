@@ -15,6 +15,7 @@ from hurray.errors import InvalidDescriptorError, UnsupportedError
 from hurray.layouts._base import as_index_tuple, as_int
 from hurray.tensor.build import asarray
 from hurray.tensor.composite import Composite, Member
+from hurray.tensor.foreign import converter_for
 from hurray.tensor.tensor import Tensor
 from hurray.tensor.values import dense_shape
 
@@ -31,7 +32,7 @@ def as_item(obj: Any) -> Member:
     """
     if isinstance(obj, (Tensor, Composite)):
         return obj
-    if isinstance(obj, np.ndarray) or hasattr(obj, "__dlpack__") or hasattr(obj, "tocoo"):
+    if isinstance(obj, np.ndarray) or hasattr(obj, "__dlpack__") or converter_for(obj) is not None:
         return asarray(obj)
     raise TypeError(f"expected a hurray.Tensor or a hurray.Composite, got {type(obj).__name__}")
 

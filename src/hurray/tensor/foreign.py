@@ -10,9 +10,25 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["foreign"]
+__all__ = ["converter_for", "foreign"]
 
-_CONVERTERS = ("from_scipy", "to_scipy", "to_torch")
+_CONVERTERS = ("from_arrow", "from_scipy", "from_sparse", "from_torch", "to_scipy", "to_torch")
+#: by package: what the objects have that its converter takes, and the converter
+_SOURCES = {
+    "pyarrow": ("dim_names", "from_arrow"),
+    "scipy": ("tocoo", "from_scipy"),
+    "sparse": ("asformat", "from_sparse"),
+    "torch": ("is_sparse", "from_torch"),
+}
+
+
+def converter_for(obj: Any) -> Callable[..., Any] | None:
+    """Return the converter for an object of another library that is more than an array, None where there is none."""
+    for cls in type(obj).__mro__:
+        found = _SOURCES.get(cls.__module__.partition(".")[0])
+        if found is not None and hasattr(cls, found[0]):
+            return foreign(found[1])
+    return None
 
 
 def foreign(name: str) -> Callable[..., Any]:

@@ -12,9 +12,9 @@ import typer
 from numpy.typing import NDArray
 
 from hurray.cli._console import clean, format_bytes, format_scheme, format_shape, print_line
-from hurray.cli._pipes import PIPE, source_of
+from hurray.cli._pipes import source_of
 from hurray.cli._slices import parse_key
-from hurray.cli._values import Wanted, find, read_stored, read_values
+from hurray.cli._values import Wanted, complete_name, find, read_stored, read_values
 from hurray.conversion import is_stream, open_tensors, save_tensors
 from hurray.errors import FileError, UnsupportedError
 from hurray.interop import TensorSet
@@ -29,21 +29,10 @@ __all__ = ["cat"]
 _MOST_STORED = 1000
 
 
-def _complete_name(context: typer.Context) -> list[str]:
-    """Offer the names of the tensors of the file that was typed before."""
-    if context.params["path"] == PIPE:
-        return []
-    try:
-        with closing(open_tensors(context.params["path"])) as tensors:
-            return list(tensors)
-    except (KeyError, OSError, ValueError):
-        return []
-
-
 def cat(
     path: Annotated[str, typer.Argument(help="A Hurray file, or one of a format that convert reads; - is a stream.")],
     name: Annotated[
-        str | None, typer.Argument(help="The tensor; of a stream, its number.", autocompletion=_complete_name)
+        str | None, typer.Argument(help="The tensor; of a stream, its number.", autocompletion=complete_name)
     ] = None,
     key: Annotated[str, typer.Argument(metavar="SLICE", help="What to read, as NumPy slices: '0:4, ::2'.")] = "...",
     output: Annotated[

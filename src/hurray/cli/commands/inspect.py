@@ -11,6 +11,7 @@ import typer
 from hurray.cli._annotate import Row, annotate
 from hurray.cli._console import clean, format_bytes, format_scheme, format_shape, print_line, print_table
 from hurray.cli._structure import structure_of
+from hurray.cli._values import complete_name
 from hurray.container.reader import File
 from hurray.descriptor import Descriptor, decode_descriptor
 from hurray.errors import FileError, HurrayError
@@ -27,7 +28,7 @@ _PREFIX_BYTES = 10
 
 def inspect(
     path: Annotated[str, typer.Argument(help="A Hurray file, a stream or a bare descriptor; - reads from stdin.")],
-    name: Annotated[str | None, typer.Argument(help="The tensor, in a file.")] = None,
+    name: Annotated[str | None, typer.Argument(help="The tensor, in a file.", autocompletion=complete_name)] = None,
     at: Annotated[int, typer.Option("--at", min=0, help="Where the descriptor starts, in a stream.")] = 0,
     file_structure: Annotated[
         bool,
