@@ -1,7 +1,7 @@
 """A real model file into the Hurray format and back, step by step.
 
 Usage: ``python examples/demo.py [FILE.safetensors]``.  Without a file, the model inside the PyPI package ``silero-vad``
-is fetched with pip and kept in ``build/demo``.
+is fetched with pip and kept in ``build/demo/model``.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def main(model: Path, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    chosen = Path(sys.argv[1]) if len(sys.argv) > 1 else fetch_model(ROOT / "build" / "demo")
+    chosen = Path(sys.argv[1]) if len(sys.argv) > 1 else fetch_model(ROOT / "build" / "demo" / "model")
     if not chosen.is_file():
         raise SystemExit(f"{chosen} is not a file")
     out = ROOT / "build" / "demo"
