@@ -101,12 +101,14 @@ def check_content(t: Tensor, payload: Payload) -> None:
     InvalidDescriptorError
         An invariant of the layout is broken.
     """
-    if t._checked or t._permissive:
+    if t._checked:
         return
-    t.layout.validate(payload)
-    if isinstance(t.layout, SparseLayout):
+    if not t._permissive:
+        t.layout.validate(payload)
+    if t.dtype.tag in _CODE_CHECKS and isinstance(t.layout, SparseLayout):
+        # Among the zeros that are filled in, a reserved code could not be told any more.
         check_codes(t, t.layout.values(payload))
-    t._checked = True
+    t._checked = not t._permissive
 
 
 def _refuse_opaque(t: Tensor) -> None:
@@ -388,14 +390,13 @@ def validate(t: Tensor) -> None:
         return
     payload = payload_of(t)
     t.layout.validate(payload)
+    if isinstance(t.layout, SparseLayout) and t.dtype.tag in _CODE_CHECKS:
+        check_codes(t, t.layout.values(payload))
     t._checked = True
     if isinstance(t.quantization, Scheme):
         t.quantization.check_values(params_of(t))
-    if t.dtype.tag in _CODE_CHECKS and t.layout.kind in ("dense", "sparse"):
-        if isinstance(t.layout, SparseLayout):
-            check_codes(t, t.layout.values(payload))
-        else:
-            check_codes(t, codes_of(t, payload)[0])
+    if t.dtype.tag in _CODE_CHECKS and t.layout.kind == "dense":
+        check_codes(t, codes_of(t, payload)[0])
     elif t.layout.kind == "dense" and 0 not in payload.shape and t.layout.view(payload) is None:
         # Curve and tile orders have rules of their own on value access; the last element shows them.
         t.layout.read(payload, tuple(range(n - 1, n) for n in payload.shape))
