@@ -135,6 +135,8 @@ class TensorCore:
                 f"the descriptor announces {len(descriptor.buffer_handles)} buffers, but {len(buffers)} are there"
             )
         if not is_plain(descriptor):
+            if descriptor.is_head:
+                raise InvalidDescriptorError("a composite head owns no buffers, so it makes no tensor by itself")
             check_sizes(descriptor, [h.byte_size for h in descriptor.buffer_handles])
         self = object.__new__(cls)
         own = tuple([read_only(b) if isinstance(b, np.ndarray) else as_bytes_view(b, "buffer") for b in buffers])

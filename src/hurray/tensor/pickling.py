@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from hurray.descriptor.codec import decode_descriptor, encode_descriptor
 from hurray.errors import BufferError, InvalidDescriptorError
+from hurray.layouts._base import as_int
 from hurray.tensor.forming import as_bytes_view
 from hurray.tensor.values import known_lengths
 
@@ -60,7 +61,8 @@ def _restore(
     BufferError
         A buffer has another size than the descriptor announces, or than shape, layout and scheme need.
     """
-    decoded = decode_descriptor(descriptor, permissive=permissive)
+    decoded = decode_descriptor(descriptor, permissive=bool(permissive))
+    ordinal = as_int(device_id, "device_id", high=2**31 - 1)
     if len(buffers) != len(decoded.buffer_handles):
         raise InvalidDescriptorError(
             f"the pickle has {len(buffers)} buffers, but its descriptor announces {len(decoded.buffer_handles)}"
@@ -69,5 +71,5 @@ def _restore(
     for k, (view, handle) in enumerate(zip(views, decoded.buffer_handles, strict=True)):
         if len(view) != handle.byte_size:
             raise BufferError(f"buffer {k} has {len(view)} bytes, but the descriptor announces {handle.byte_size}")
-    tensor = cls._from_parts(decoded, views, permissive=permissive, device_id=device_id)
+    tensor = cls._from_parts(decoded, views, permissive=bool(permissive), device_id=ordinal)
     return tensor if lengths is None else tensor.with_sequence_lengths(lengths)
