@@ -67,7 +67,8 @@ def test_changed_bytes_of_a_pickle() -> None:
         data[at] = rng.randrange(256)
         try:
             made = pickle.loads(bytes(data))
-            values = made.to_numpy()
+            whole_elements = made.dtype.bit_width >= 8 and made.dtype.name != "float128"
+            values = made.to_numpy() if whole_elements else made.buffer(0).to_numpy()
         except hurray.HurrayError:
             continue
         assert set(values.tobytes()) <= {0xC5}
