@@ -259,7 +259,7 @@ class TiledLayout(SeparableLayout):
     @classmethod
     def encode(cls, codes: Codes, bits: int, **options: Any) -> Encoded:
         if "tile_shape" not in options:
-            raise TypeError("layout 'tiled' needs a tile_shape to write with")
+            raise TypeError("layout 'tiled' needs a tile_shape to write with, such as tile_shape=[16, 16]")
         layout = cls(**options)
         layout.validate_against_shape(codes.shape)
         layout.check_writable()

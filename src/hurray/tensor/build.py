@@ -54,7 +54,9 @@ def wrap(data: NDArray[np.uint8], shape: tuple[int, ...], dtype: Dtype) -> Tenso
 
 def check_new(shape: Any, dtype: Dtype | None, device: Device | None) -> tuple[tuple[int, ...], Dtype]:
     if dtype is not None and not isinstance(dtype, Dtype):
-        raise ArgumentTypeError(f"dtype is a hurray.Dtype, not {type(dtype).__name__}")
+        raise ArgumentTypeError(
+            f"dtype is a hurray.Dtype such as hurray.float32, not {dtype!r}; Dtype.from_numpy finds those of NumPy"
+        )
     if device is not None and not isinstance(device, Device):
         raise ArgumentTypeError(f"device is a hurray.Device, not {type(device).__name__}")
     if device is not None and device.tag != 0:

@@ -59,7 +59,7 @@ def check_member(head: Descriptor, k: int, member: Descriptor, *, authored: bool
 
 def _check_part(head: Descriptor, k: int, member: Descriptor) -> None:
     if member.shard is None:
-        raise _fault(head, k, "it has no shard section, which says where it lies")
+        raise _fault(head, k, "it has no shard section, which says where it lies; with_shard() gives it one")
     if member.shard.parent_shape != head.shape:
         parent = member.shard.parent_shape
         raise _fault(head, k, f"its shard's parent_shape {parent} is not the head's shape {head.shape}")

@@ -78,7 +78,7 @@ def buffer_size_bytes(dtype: Dtype, count: int) -> int:
     Format: types, packing.
     """
     if not isinstance(dtype, Dtype):
-        raise TypeError(f"dtype is a hurray.Dtype, not {type(dtype).__name__}")
+        raise TypeError(f"dtype is a hurray.Dtype such as hurray.float32, not {type(dtype).__name__}")
     if dtype.is_opaque:
         raise InvalidDescriptorError(f"{dtype!r} has no width of its own; use ExtensionType.buffer_size_bytes")
     n_bytes = packed_nbytes(as_int(count, "count"), dtype.bit_width)

@@ -194,7 +194,9 @@ def assemble(shards: Iterable[Tensor | Composite], *, merge: bool = False) -> Co
             raise TypeError(f"shards[{k}] must be a hurray.Tensor or a hurray.Composite, got {type(member).__name__}")
     first = members[0].shard
     if first is None:
-        raise InvalidDescriptorError("shard 0 has no shard section, which says where it lies")
+        raise InvalidDescriptorError(
+            "shard 0 has no shard section, which says where it lies; partition() puts parts in a row"
+        )
     whole = Composite(
         "partition",
         shape=first.parent_shape,
