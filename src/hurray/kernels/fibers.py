@@ -14,9 +14,10 @@ from functools import partial
 from typing import Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from .coords import Selector, locate
-from .keys import BLOCK, I64, U64, KeyFormat, field, key_format, pack_block
+from .keys import BLOCK, I64, U64
 from .ordering import SortedCoords, first_repeat, sort_coords
 from .pointers import (
     PTR_DECREASES,
@@ -65,7 +66,7 @@ class Fault(NamedTuple):
 class _Growth:
     """Collect the nodes of a tree while its leaves come by in blocks."""
 
-    def __init__(self, n_leaves: int, thresholds: Sequence[np.uint64]) -> None:
+    def __init__(self, n_leaves: int, thresholds: Sequence[np.unsignedinteger]) -> None:
         rank = len(thresholds)
         self.thresholds = thresholds
         self.leaves = np.empty(n_leaves, np.uint64)
@@ -73,7 +74,7 @@ class _Growth:
         self.crd: list[list[U64]] = [[] for _ in range(rank - 1)]
         self.n_nodes = [0] * rank
 
-    def add(self, rises: U64, column_at: Callable[[int, I64], U64]) -> None:
+    def add(self, rises: npt.NDArray[np.unsignedinteger], column_at: Callable[[int, I64], U64]) -> None:
         """Take in a block of leaves; `column_at` gives coordinates of a level at places in the block."""
         at: I64 | None = None
         # From the leaves upwards: the nodes of a level that begin a node of the level above are first children.
@@ -117,10 +118,6 @@ def _column_behind(entries: SortedCoords, start: int, level: int, at: I64) -> U6
     return entries.column_at(level, at + start)
 
 
-def _field_at(keys: U64, fields: KeyFormat, level: int, at: I64) -> U64:
-    return field(keys.take(at, mode="clip"), fields, level)
-
-
 def build_coords(coords: U64, shape: Sequence[int], order: Sequence[int]) -> tuple[Tree, I64 | None, int]:
     """Build the tree of coordinates in any order.
 
@@ -149,28 +146,56 @@ def build_in_order(coords: U64, shape: Sequence[int], order: Sequence[int]) -> T
     The arguments are those of `build_coords`, but nothing is taken on trust.
     """
     # Everything in one pass over blocks in the cache, given up at the first tuple out of order.
-    fields = key_format(shape, order)
-    if fields is None:
-        return None
-    growth = _Growth(len(coords), [np.uint64(1 << shift) for shift in fields.shifts])
-    keys = np.empty(BLOCK + 1, np.uint64)
+    last = len(order) - 1
+    growth = _Growth(len(coords), [np.uint8(last - level) for level in range(last + 1)])
+    # One entry more than a block: the last one of the block before comes along.
+    columns = [np.empty(min(len(coords), BLOCK) + 1, np.uint64) for _ in order]
     for start in range(0, len(coords), BLOCK):
         block = coords[start : start + BLOCK]
-        part = keys[1 : len(block) + 1]
-        pack_block(block, fields, part)
-        if any(not int(block[:, mode].max()) < shape[mode] for mode in order):
+        parts = [column[: len(block) + 1] for column in columns]
+        for part, mode in zip(parts, order, strict=True):
+            part[1:] = block[:, mode]
+        rises = _rises_in_order(parts, is_first=start == 0)
+        if rises is None or any(not int(part[1:].max()) < shape[mode] for part, mode in zip(parts, order, strict=True)):
             return None
-        before = keys[: len(block)]
-        if start == 0:
-            before[0] = ~part[0]
-        elif part[0] <= before[0]:
-            return None
-        if (part[1:] <= before[1:]).any():
-            return None
-        growth.leaves[start : start + BLOCK] = block[:, order[-1]]
-        growth.add(part ^ before, partial(_field_at, part, fields))
-        keys[0] = part[-1]
+        growth.leaves[start : start + BLOCK] = parts[last][1:]
+        growth.add(rises, partial(_column_of, parts))
+        for column in columns:
+            column[0] = column[len(block)]
     return growth.tree()
+
+
+def _rises_in_order(columns: Sequence[U64], *, is_first: bool) -> npt.NDArray[np.uint8] | None:
+    """Return for each tuple but the first in how many levels, the last not counted, its node is a new one.
+
+    None where the tuples do not ascend.  ``is_first`` says that the second tuple is the first of all, and the one
+    before it nothing.
+    """
+    rises = np.zeros(len(columns[0]) - 1, np.uint8)
+    new = same = np.empty(0, np.bool_)
+    for level, column in enumerate(columns):
+        here, before = column[1:], column[:-1]
+        above = here > before
+        if level:
+            # New where it was new already, and where only equals came before.
+            above &= same
+            above |= new
+        elif is_first:
+            above[:1] = True
+        new = above
+        if level < len(columns) - 1:
+            rises += new
+            equal = here == before
+            if level:
+                equal &= same
+            elif is_first:
+                equal[:1] = False
+            same = equal
+    return rises if new.all() else None
+
+
+def _column_of(columns: Sequence[U64], level: int, at: I64) -> U64:
+    return columns[level][1:].take(at, mode="clip")
 
 
 def check(tree: Tree, extents: Sequence[int], nnz: int) -> Fault | None:

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .coords import Selector, locate
-from .keys import BLOCK, I64, U64, key_format, pack_block
+from .keys import BLOCK, I64, U64
 from .ordering import SortedCoords, first_repeat, sort_coords
 
 Number = TypeVar("Number", np.int64, np.uint64)
@@ -36,17 +36,41 @@ def counts_to_ptr(counts: npt.NDArray[np.integer]) -> U64:
 
 def ptr_of_sorted(major: U64, n_major: int) -> U64:
     """Return the pointer array for ascending major coordinates, each below `n_major`."""
-    counts = np.zeros(n_major, np.int64)
-    for start in range(0, len(major), BLOCK):
-        _count(major[start : start + BLOCK], counts)
-    return counts_to_ptr(counts)
+    runs = _RunCounter(n_major)
+    runs.add(np.zeros(min(len(major), 1), np.int64), major[:1])
+    for start in range(1, len(major), BLOCK):
+        here = major[start : start + BLOCK]
+        firsts = np.flatnonzero(here != major[start - 1 : start - 1 + len(here)])
+        runs.add(firsts + start, here.take(firsts, mode="clip"))
+    return runs.finish(len(major))
 
 
-def _count(block: U64, counts: I64) -> None:
-    # Ascending numbers of one block span few slices, so each block counts in a small array of its own.
-    first = int(block[0])
-    here = np.bincount((block - np.uint64(first)).view(np.int64))
-    counts[first : first + len(here)] += here
+class _RunCounter:
+    """Make the pointer array of ascending major coordinates from the places where runs of equal ones start."""
+
+    def __init__(self, n_major: int) -> None:
+        self._ptr = np.zeros(n_major + 1, np.uint64)
+        self._counts = self._ptr[1:].view(np.int64)
+        # The run that has not ended yet.
+        self._major = -1
+        self._start = 0
+
+    def add(self, starts: I64, majors: U64) -> None:
+        """Take in ascending starts of runs, behind all that came before, and the major of each, below `n_major`."""
+        if not len(starts):
+            return
+        if self._major >= 0:
+            self._counts[self._major] = int(starts[0]) - self._start
+        # Indices and values of the array's own type: NumPy converts any other ones value by value.
+        self._counts[majors[:-1].view(np.int64)] = starts[1:] - starts[:-1]
+        self._major, self._start = int(majors[-1]), int(starts[-1])
+
+    def finish(self, n_entries: int) -> U64:
+        """Return the pointer array."""
+        if self._major >= 0:
+            self._counts[self._major] = n_entries - self._start
+        np.cumsum(self._counts, out=self._counts)
+        return self._ptr
 
 
 def check_ptr(ptr: U64, n_entries: int) -> tuple[int, int]:
@@ -277,13 +301,15 @@ def take_entries(array: U64, entries: slice | I64) -> U64:
 def compress(entries: SortedCoords, n_major: int) -> tuple[U64, U64]:
     """Return pointer and minor indices of entries sorted by (major, minor)."""
     n = len(entries)
-    counts = np.zeros(n_major, np.int64)
+    runs = _RunCounter(n_major)
     minor = np.empty(n, np.uint64)
     for start in range(0, n, BLOCK):
         stop = min(start + BLOCK, n)
-        _count(entries.column(0, start, stop), counts)
+        firsts = np.flatnonzero(entries.rises(start, stop) >= entries.thresholds[0])
+        firsts += start
+        runs.add(firsts, entries.column_at(0, firsts))
         minor[start:stop] = entries.column(1, start, stop)
-    return counts_to_ptr(counts), minor
+    return runs.finish(n), minor
 
 
 def compress_coords(coords: U64, shape: Sequence[int], major: int) -> tuple[U64, U64, I64 | None, int]:
@@ -314,26 +340,33 @@ def compress_in_order(coords: U64, shape: Sequence[int], major: int) -> tuple[U6
     The arguments are those of `compress_coords`, but nothing is taken on trust.
     """
     # Everything in one pass over blocks in the cache, given up at the first pair out of order.
-    fields = key_format(shape, (major, 1 - major))
-    if fields is None:
-        return None
-    counts = np.zeros(shape[major], np.int64)
-    minor = np.empty(len(coords), np.uint64)
-    keys = np.empty(BLOCK + 1, np.uint64)
-    for start in range(0, len(coords), BLOCK):
-        block = coords[start : start + BLOCK]
-        part = keys[1 : len(block) + 1]
-        pack_block(block, fields, part)
-        here = minor[start : start + BLOCK]
-        here[:] = block[:, 1 - major]
-        if not int(here.max()) < shape[1 - major] or not int(block[:, major].max()) < shape[major]:
+    n = len(coords)
+    runs = _RunCounter(shape[major])
+    minor = np.empty(n, np.uint64)
+    majors = np.empty(min(n, BLOCK) + 1, np.uint64)
+    for start in range(0, n, BLOCK):
+        stop = min(start + BLOCK, n)
+        # The last pair of the block before comes along.
+        column = majors[: stop - start + 1]
+        column[1:] = coords[start:stop, major]
+        here, before = column[1:], column[:-1]
+        minor[start:stop] = coords[start:stop, 1 - major]
+        if not int(minor[start:stop].max()) < shape[1 - major]:
             return None
-        if (part[1:] <= part[:-1]).any() or (start and part[0] <= keys[0]):
+        rises = here > before
+        within = here == before
+        if start:
+            within &= minor[start:stop] > minor[start - 1 : stop - 1]
+        else:
+            rises[0], within[0] = True, False
+            within[1:] &= minor[1:stop] > minor[: stop - 1]
+        # They ascend, so the last major is the largest.
+        if not (within | rises).all() or not int(here[-1]) < shape[major]:
             return None
-        keys[0] = part[-1]
-        part >>= np.uint64(fields.bits[1])
-        _count(part, counts)
-    return counts_to_ptr(counts), minor
+        firsts = np.flatnonzero(rises)
+        runs.add(firsts + start, here.take(firsts, mode="clip"))
+        majors[0] = here[-1]
+    return runs.finish(n), minor
 
 
 def transpose(ptr: U64, indices: U64, n_minor: int) -> tuple[U64, U64, I64 | None]:
@@ -354,9 +387,9 @@ def transpose(ptr: U64, indices: U64, n_minor: int) -> tuple[U64, U64, I64 | Non
     major = expand_ptr(ptr, len(indices))
     if n_minor <= 1 << 16:
         # Entries are in major order, so a stable sort by a 16-bit index, NumPy's radix sort, finishes the job.
-        narrow = indices.astype(np.uint16)
-        order = np.argsort(narrow, kind="stable").astype(np.int64, copy=False)
-        return counts_to_ptr(np.bincount(narrow, minlength=n_minor)), major.take(order, mode="clip"), order
+        order = np.argsort(indices.astype(np.uint16), kind="stable").astype(np.int64, copy=False)
+        counts = np.bincount(indices.view(np.int64), minlength=n_minor)
+        return counts_to_ptr(counts), major.take(order, mode="clip"), order
     pairs = np.stack((major, indices))
     entries = sort_coords(pairs.T, (len(ptr) - 1, n_minor), (1, 0))
     return *compress(entries, n_minor), entries.perm

@@ -84,11 +84,13 @@ class SparseLayout(Layout):
         raise NotImplementedError
 
     @classmethod
-    def _build(cls, coords: U64, shape: tuple[int, ...], options: dict[str, Any], *, ready: bool = False) -> Build:
+    def _build(
+        cls, coords: U64, shape: tuple[int, ...], options: dict[str, Any], *, ready: bool = False, inside: bool = False
+    ) -> Build:
         """Make the index buffers of coordinates, consuming the options that the layout knows.
 
-        Unless they are ``ready``, unique, in bounds and in lexicographic order, nothing is known of the coordinates:
-        :meth:`_check_bounds` comes before anything that relies on bounds.
+        Unless they are ``ready``, unique, in bounds and in lexicographic order, or at least ``inside`` the shape,
+        nothing is known of the coordinates: :meth:`_check_bounds` comes before anything that relies on bounds.
         """
         raise NotImplementedError
 
@@ -152,7 +154,7 @@ class SparseLayout(Layout):
     def _convert_checked(self, payload: Payload, target: type[SparseLayout], options: dict[str, Any]) -> Encoded:
         coords, codes = self.stored(payload)
         unsigned = coords.view(np.uint64)
-        built = target._build(unsigned, payload.shape, options, ready=self.is_lexicographic)
+        built = target._build(unsigned, payload.shape, options, ready=self.is_lexicographic, inside=True)
         return target._assemble(built, unsigned, codes, payload.shape, payload.bits, options)
 
     def _encoded(self, built: Build, payload: Payload) -> Encoded:

@@ -96,7 +96,7 @@ class CooLayout(SparseLayout):
         self._check_values(payload)
         coords, codes = self._coords(payload), self.values(payload)
         ready = checked and self.is_sorted
-        built = target._build(coords, payload.shape, options, ready=ready)
+        built = target._build(coords, payload.shape, options, ready=ready, inside=checked)
         if self.is_sorted and not ready and not (built.order is None and built.layout.is_lexicographic):
             self._check_cheaply(payload)
         return target._assemble(built, coords, codes, payload.shape, payload.bits, options)
@@ -147,8 +147,10 @@ class CooLayout(SparseLayout):
         return {"is_sorted": self.is_sorted}
 
     @classmethod
-    def _build(cls, coords: U64, shape: tuple[int, ...], options: dict[str, Any], *, ready: bool = False) -> Build:
-        if not ready:
+    def _build(
+        cls, coords: U64, shape: tuple[int, ...], options: dict[str, Any], *, ready: bool = False, inside: bool = False
+    ) -> Build:
+        if not (ready or inside):
             cls._check_bounds(coords, shape)
         # is_sorted False keeps the order as given; True, the default, brings the entries in order.
         keep = options.pop("is_sorted", None) is False

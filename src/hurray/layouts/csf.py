@@ -158,14 +158,16 @@ class CsfLayout(SparseLayout):
         return {"mode_order": self.mode_order}
 
     @classmethod
-    def _build(cls, coords: U64, shape: tuple[int, ...], options: dict[str, Any], *, ready: bool = False) -> Build:
+    def _build(
+        cls, coords: U64, shape: tuple[int, ...], options: dict[str, Any], *, ready: bool = False, inside: bool = False
+    ) -> Build:
         wanted = options.pop("mode_order", None)
         layout = cls(len(coords), range(len(shape)) if wanted is None else wanted)
         layout.validate_against_shape(shape)
         order, repeat = None, -1
         tree = fibers.build_in_order(coords, shape, layout.mode_order)
         if tree is None:
-            if not ready:
+            if not (ready or inside):
                 cls._check_bounds(coords, shape)
             tree, order, repeat = fibers.build_coords(coords, shape, layout.mode_order)
         levels = [array for pair in zip(tree.pos, tree.crd, strict=True) for array in pair]

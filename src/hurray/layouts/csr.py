@@ -123,14 +123,16 @@ class CompressedLayout(SparseLayout):
         return Encoded(self if axes == (0, 1) else self.transposed(self.nnz), payload.buffers)
 
     @classmethod
-    def _build(cls, coords: U64, shape: tuple[int, ...], options: dict[str, Any], *, ready: bool = False) -> Build:
+    def _build(
+        cls, coords: U64, shape: tuple[int, ...], options: dict[str, Any], *, ready: bool = False, inside: bool = False
+    ) -> Build:
         if len(shape) != 2:
             raise InvalidDescriptorError(f"layout {cls.name!r} needs rank 2, but shape {shape} has rank {len(shape)}")
         check_ptr_entries(shape[cls.major] + 1, cls.name)
         quick = pointers.compress_in_order(coords, shape, cls.major)
         if quick is not None:
             return Build(cls(len(coords)), quick[::-1], None, -1)
-        if not ready:
+        if not (ready or inside):
             cls._check_bounds(coords, shape)
         ptr, indices, order, repeat = pointers.compress_coords(coords, shape, cls.major)
         return Build(cls(len(coords)), (indices, ptr), order, repeat)

@@ -95,10 +95,46 @@ def test_nothing_in_order_is_taken_on_trust() -> None:
             assert pointers.compress_in_order(np.array(bad, U8), (2, 3), major) is None
     n = keys.BLOCK
     coords = np.stack([np.arange(2 * n) // 2, np.arange(2 * n) % 2], axis=1).astype(U8)
-    assert pointers.compress_in_order(coords, (n, 2), 0) is not None
+    for shape in ((n, 2), (n + 5, 2**64 - 2)):
+        found = pointers.compress_in_order(coords, shape, 0)
+        assert found is not None
+        assert np.array_equal(found[0], np.minimum(np.arange(shape[0] + 1) * 2, 2 * n))
+        assert np.array_equal(found[1], coords[:, 1])
     coords[n] = coords[n - 1]
     assert pointers.compress_in_order(coords, (n, 2), 0) is None
-    assert pointers.compress_in_order(coords, (1 << 40, 1 << 40), 0) is None
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), max_size=9), st.integers(0, 1))
+def test_what_ascends_is_compressed_and_nothing_else(pairs: list[tuple[int, int]], major: int) -> None:
+    found = pointers.compress_in_order(np.array(pairs, U8).reshape(-1, 2), (5, 5), major)
+    turned = [pair[::-1] if major else pair for pair in pairs]
+    assert (found is not None) == (turned == sorted(set(turned)))
+    if found is not None:
+        assert found[0].tolist() == [sum(m < k for m, _ in turned) for k in range(6)]
+        assert found[1].tolist() == [k for _, k in turned]
+
+
+@given(st.lists(st.integers(0, 6), max_size=12), st.integers(7, 9))
+def test_ptr_of_sorted_against_counting(majors: list[int], n_major: int) -> None:
+    ptr = pointers.ptr_of_sorted(np.array(sorted(majors), U8), n_major)
+    assert ptr.tolist() == [sum(m < k for m in majors) for k in range(n_major + 1)]
+
+
+def test_runs_that_cross_blocks() -> None:
+    majors = np.repeat(np.arange(5), [3, keys.BLOCK - 3, 2 * keys.BLOCK, 1, 7]).astype(U8)
+    want = np.concatenate([[0], np.cumsum(np.bincount(majors.astype(np.int64), minlength=6))])
+    assert np.array_equal(pointers.ptr_of_sorted(majors, 6), want)
+    coords = np.stack([majors, np.arange(len(majors), dtype=U8)], axis=1)
+    found = pointers.compress_in_order(coords, (6, len(majors)), 0)
+    assert found is not None
+    assert np.array_equal(found[0], want)
+    shuffled = np.random.default_rng(1).permutation(len(majors))
+    ptr, minors, order, repeat = pointers.compress_coords(coords[shuffled], (6, len(majors)), 0)
+    assert np.array_equal(ptr, want)
+    assert np.array_equal(minors, coords[:, 1])
+    assert order is not None
+    assert np.array_equal(shuffled[order], np.arange(len(majors)))
+    assert repeat == -1
 
 
 def test_repeats_are_told() -> None:
