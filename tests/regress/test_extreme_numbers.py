@@ -102,3 +102,39 @@ def test_errors_of_extreme_numbers(x: list[float]) -> None:
 def test_complex_numbers_are_not_compared_by_half() -> None:
     with pytest.raises(hurray.UnsupportedError, match="complex"):
         hurray.quantization_error(np.array([1j, 2j, 3j]), quantized(3))
+
+
+BIG = float(np.finfo(np.float32).max)
+ENDS = [
+    [BIG] * 64, [-BIG] * 64, [BIG, -BIG] * 32, [-BIG, *[0.0] * 63], [1.0, BIG, *[0.0] * 62], [2.0**127] * 64,
+    [-(2.0**127), *[1.0] * 63], [1e-45] * 64, [-1e-45, *[0.0] * 63], [1.2e-38, -1e-40, *[0.0] * 62],
+    [1e-35, -3e-36] * 32,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("recipe", sorted(hurray.RECIPES))
+@pytest.mark.parametrize("values", ENDS, ids=lambda v: f"{v[0]:g},{v[1]:g}")
+def test_finite_numbers_stay_finite_when_quantized(recipe: str, values: list[float]) -> None:
+    # A scale that is rounded up, or the least code of a signed type, took the largest numbers to infinity.
+    x = np.array([values, values], np.float32)
+    q = hurray.quantize(x, recipe)
+    q.validate()
+    got = q.dequantize().to_numpy().astype(np.float64)
+    assert np.isfinite(got).all()
+    # One step of the coarsest type (2 bits) and of MX, which saturates, as a share of the largest number.
+    step = {2: 1.0, 4: 0.3, 6: 0.15, 8: 0.15 if recipe.startswith("mx") else 0.011}.get(q.dtype.bit_width, 1e-4)
+    assert np.abs(got - x).max() <= step * np.abs(x).max() + 1e-45
+
+
+@pytest.mark.parametrize("scale_type", [hurray.float16, hurray.bfloat16, hurray.float32], ids=str)
+@pytest.mark.parametrize("recipe", ["int8_per_block", "int4_per_block", "uint8_per_block"])
+@pytest.mark.parametrize("power", [-30, -24, -22, -20, -16, 0, 10])
+def test_subnormal_scales_are_not_rounded_below_the_numbers(recipe: str, scale_type: Any, power: int) -> None:
+    rng = np.random.default_rng(power + 100)
+    x = np.abs(rng.standard_normal((16, 64))).astype(np.float32) * np.float32(2.0**power)
+    if scale_type is hurray.float32:
+        x = (x * np.float32(2.0**-110)).astype(np.float32)
+    q = hurray.quantize(x, recipe, scale_type=scale_type)
+    got = q.dequantize().to_numpy()
+    scales = np.repeat(q.scales().to_numpy().astype(np.float64), 32, axis=1)
+    assert (np.abs(got.astype(np.float64) - x) <= scales * (0.5 + 2.0**-7) + np.abs(x) * 2.0**-7).all()

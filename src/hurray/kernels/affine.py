@@ -36,6 +36,11 @@ __all__ = ["AffineCodes", "code_range", "dequantize_affine", "encode_affine", "q
 Int32 = NDArray[np.int32]
 
 _SMALLEST = {"float16": 2.0**-24, "bfloat16": 2.0**-133, "float32": 2.0**-149}
+#: smallest normal scale of each type: below it, a scale may be rounded by much
+_NORMAL = {"float16": 2.0**-14, "bfloat16": 2.0**-126, "float32": 2.0**-126}
+#: from one scale to the next, in the bits of a float32
+_STEP = {"float16": 1 << 13, "bfloat16": 1 << 16, "float32": 1}
+_LARGEST = float(np.finfo(np.float32).max)
 
 
 class AffineCodes(NamedTuple):
@@ -222,6 +227,10 @@ def _encode(
     least, greatest = code_range(bits, signed)
     steps: Array = np.asarray(np.divide(x, scale))
     np.rint(steps, out=steps)
+    if scale.size and float(scale.max()) > _LARGEST / (2 << bits):
+        # Only codes whose values float32 still holds.
+        most = np.floor(_LARGEST / scale.astype(np.float64)).astype(np.float32)
+        np.clip(steps, -most, most, out=steps)
     if bits > 16:
         # float32 cannot hold the limits of 32-bit codes; what it rounded to is an integer either way.
         steps = steps.astype(np.float64)
@@ -328,7 +337,14 @@ def _params(
     if not np.isfinite(scale).all():
         raise ScaleRangeError(f"a scale of {float(exact.max())} does not fit {scale_type}")
     scale = np.where(span == 0, np.float32(1), np.maximum(scale, np.float32(_SMALLEST[scale_type])))
+    small = scale < _NORMAL[scale_type]
+    if small.any():
+        # Rounded down, a subnormal scale would leave the largest numbers far beyond the last code.
+        steps = span.astype(np.float64) / (greatest if symmetric else greatest - least)
+        scale = np.where(small & (scale < steps), scale + np.float32(_SMALLEST[scale_type]), scale)
     if symmetric:
-        return scale, None
+        # Rounded up, the largest scales would take the last code beyond float32.
+        below = (scale.view(np.uint32) - np.uint32(_STEP[scale_type])).view(np.float32)
+        return np.where(scale > _LARGEST / greatest, below, scale), None
     offset = np.clip(np.rint(least - low / scale.astype(np.float64)), least, highest)
     return scale, np.where(span == 0, 0, offset).astype(np.int32)

@@ -19,6 +19,9 @@ __all__ = ["e8m0_values", "quantize_mx_float", "quantize_mx_int"]
 
 U8Array = NDArray[np.uint8]
 
+#: e8m0 code of the highest power of two that float32 has
+_TOP = 254
+
 
 def e8m0_values(codes: U8Array) -> Float32:
     """Return ``2 ** (code - 127)`` in float32; the codes 0 and 255 are no values and give 0 and infinity.
@@ -108,6 +111,9 @@ def quantize_mx_int(
         steps = np.multiply(numbers, _inverse_e8m0(shared))
         np.rint(steps, out=steps)
         np.clip(steps, -limit, limit - 1, out=steps)
+        if int(shared.max(initial=0)) >= _TOP - emax:
+            # Under the highest exponent the least code would stand for -2**128, which float32 has not.
+            np.maximum(steps, np.where(shared >= _TOP - emax, 1 - limit, -limit), out=steps, casting="same_kind")
         np.copyto(chunk[1], steps, casting="unsafe")
 
     for_each_chunk(work, (x, codes), (scales,), axis=axis, block_size=block_size, keep_blocks=True, workers=workers)
