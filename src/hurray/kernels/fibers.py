@@ -29,9 +29,9 @@ from .pointers import (
     first_index_out_of_bounds,
     first_unsorted_in_slice,
     gather_slices,
-    owner_blocks,
     slice_bounds,
     spread,
+    spread_blocks,
     spread_columns,
     take_entries,
 )
@@ -267,9 +267,9 @@ def offset_blocks(tree: Tree, strides: Sequence[int]) -> Iterator[tuple[slice, I
         parents = spread(parents, pos)
         parents += crd.view(np.int64) * stride
     leaves = tree.crd[-1].view(np.int64)
-    for entries, owners in owner_blocks(tree.pos[-1]):
-        offsets = leaves[entries] if strides[-1] == 1 else leaves[entries] * strides[-1]
-        yield entries, offsets + parents.take(owners, mode="clip")
+    for entries, offsets in spread_blocks(parents, tree.pos[-1]):
+        offsets += leaves[entries] if strides[-1] == 1 else leaves[entries] * strides[-1]
+        yield entries, offsets
 
 
 def find(tree: Tree, queries: U64, order: Sequence[int]) -> I64:

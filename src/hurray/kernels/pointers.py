@@ -243,6 +243,42 @@ def owner_blocks(ptr: U64) -> Iterator[tuple[slice, I64]]:
         first = last
 
 
+def spread_blocks(values: I64, ptr: U64) -> Iterator[tuple[slice, I64]]:
+    """Yield the entries a block at a time, with the value of the slice that each belongs to.
+
+    Parameters
+    ----------
+    values
+        int64, one for each slice.
+    ptr
+        uint64, a partition.
+
+    Yields
+    ------
+    tuple
+        A range of entries, and int64 values in an array that is used again for the next block.
+    """
+    starts = ptr.view(np.int64)
+    n = int(starts[-1])
+    filled = starts[:-1] < starts[1:]
+    if not filled.all():
+        values, starts = values[filled], np.append(starts[:-1][filled], n)
+    # What is added from one slice to the next, at its first entry: the sums are the values.
+    jumps = np.diff(values, prepend=np.int64(0))
+    sums = np.empty(min(BLOCK, n), np.int64)
+    first = 0
+    for start in range(0, n, BLOCK):
+        part = sums[: min(BLOCK, n - start)]
+        last = first + int(np.searchsorted(starts[first:-1], start + len(part)))
+        part[:] = 0
+        part[starts[first:last] - start] = jumps[first:last]
+        if first:
+            part[0] += values[first - 1]
+        np.cumsum(part, out=part)
+        yield slice(start, start + len(part)), part
+        first = last
+
+
 def gather_slices(ptr: U64, slices: I64, n_entries: int) -> tuple[slice | I64, I64]:
     """Return the entries of several slices, in that order, and for each the ordinal of its slice in `slices`.
 
@@ -462,6 +498,7 @@ __all__ = [
     "select",
     "slice_bounds",
     "spread",
+    "spread_blocks",
     "spread_columns",
     "transpose",
 ]

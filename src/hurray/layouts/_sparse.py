@@ -83,6 +83,10 @@ class SparseLayout(Layout):
         """Return ranges of entries with their row-major offsets, or None where an unchecked index is out of bounds."""
         raise NotImplementedError
 
+    def _region_blocks(self, payload: Payload, region: Region) -> Iterator[tuple[slice, I64]] | None:
+        """Return the same for a region whose entries are one run of all, or None where they are not."""
+        return self._offset_blocks(payload) if is_full(region, payload.shape) else None
+
     @classmethod
     def _build(
         cls, coords: U64, shape: tuple[int, ...], options: dict[str, Any], *, ready: bool = False, inside: bool = False
@@ -176,14 +180,13 @@ class SparseLayout(Layout):
 
     def read(self, payload: Payload, region: Region) -> Codes:
         shape = region_shape(region)
-        if is_full(region, payload.shape):
-            blocks = self._offset_blocks(payload)
-            if blocks is not None:
-                full = _zeros(shape, payload)
-                flat, values = full.reshape(-1), self.values(payload)
-                for entries, offsets in blocks:
-                    flat[offsets] = values[entries]
-                return full
+        blocks = self._region_blocks(payload, region)
+        if blocks is not None:
+            filled = _zeros(shape, payload)
+            flat = filled.reshape(-1)
+            for entries, offsets in blocks:
+                flat[offsets] = payload.linear(entries.stop - entries.start, start=entries.start)
+            return filled
         positions, coords = self.stored_in(payload, region)
         out = _zeros(shape, payload)
         if len(positions):

@@ -17,7 +17,7 @@ import numpy as np
 from hurray.errors import InvalidDescriptorError
 from hurray.kernels import pointers
 from hurray.layouts._base import BufferSpec, Codes, Encoded, Payload, Shape, as_int, set_field
-from hurray.layouts._region import Region
+from hurray.layouts._region import Region, is_full
 from hurray.layouts._sparse import I64, U64, Build, SparseLayout, check_ptr_entries
 from hurray.wire.reader import Reader
 from hurray.wire.writer import Writer
@@ -143,11 +143,32 @@ class CompressedLayout(SparseLayout):
             return None
         return self._blocks(pointers.sane(ptr, self.nnz), indices.view(np.int64), payload.shape[1])
 
+    def _region_blocks(self, payload: Payload, region: Region) -> Iterator[tuple[slice, I64]] | None:
+        majors, minors = region[self.major], region[1 - self.major]
+        n_minor = payload.shape[1 - self.major]
+        if is_full(region, payload.shape):
+            return self._offset_blocks(payload)
+        if not isinstance(majors, range) or majors.step != 1 or not majors or not is_full((minors,), (n_minor,)):
+            return None
+        ptr, indices = self.arrays(payload)
+        slices = ptr[majors.start : majors.stop + 1]
+        first, last = int(slices[0]), int(slices[-1])
+        slices = slices - slices[0]
+        if not first <= last <= self.nnz or pointers.check_ptr(slices, last - first)[0] != pointers.PTR_OK:
+            return None
+        part = indices[first:last]
+        if pointers.first_index_out_of_bounds(part, n_minor) >= 0:
+            return None
+        n_columns = len(majors) if self.major else n_minor
+        blocks = self._blocks(slices, part.view(np.int64), n_columns)
+        return ((slice(e.start + first, e.stop + first), offsets) for e, offsets in blocks)
+
     def _blocks(self, ptr: U64, minors: I64, n_columns: int) -> Iterator[tuple[slice, I64]]:
-        for entries, majors in pointers.owner_blocks(ptr):
-            rows, columns = (minors[entries], majors) if self.major else (majors, minors[entries])
-            offsets = rows * n_columns
-            offsets += columns
+        majors = np.arange(len(ptr) - 1, dtype=np.int64)
+        if not self.major:
+            majors *= n_columns
+        for entries, offsets in pointers.spread_blocks(majors, ptr):
+            offsets += minors[entries] * n_columns if self.major else minors[entries]
             yield entries, offsets
 
 

@@ -239,6 +239,8 @@ def test_spread(counts: list[int]) -> None:
     values = np.arange(len(counts), dtype=np.int64)[::-1] * 10
     ptr = pointers.counts_to_ptr(np.array(counts))
     assert pointers.spread(values, ptr).tolist() == np.repeat(values, counts).tolist()
+    blocks = [part.copy() for _, part in pointers.spread_blocks(values.view(np.int64), ptr)]
+    assert np.concatenate([values[:0].view(np.int64), *blocks]).tolist() == np.repeat(values, counts).tolist()
 
 
 def test_spread_across_blocks() -> None:
@@ -247,6 +249,9 @@ def test_spread_across_blocks() -> None:
         counts = rng.integers(0, high, 40_000 if high == 3 else 5)
         values = rng.integers(0, 1 << 62, len(counts)).astype(U8)
         assert np.array_equal(pointers.spread(values, pointers.counts_to_ptr(counts)), np.repeat(values, counts))
+        signed = -values.astype(np.int64)
+        for entries, part in pointers.spread_blocks(signed, pointers.counts_to_ptr(counts)):
+            assert np.array_equal(part, np.repeat(signed, counts)[entries])
 
 
 @given(

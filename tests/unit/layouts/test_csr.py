@@ -45,12 +45,43 @@ def test_the_example(cls: Any, arrays: Any) -> None:
         (np.array([2, 2, 0]), np.array([4, 1, 4, 0])),
         (range(0), range(5)),
         (range(4), np.array([], np.int64)),
+        (range(4), range(1, 4)),
+        (range(2, 4), range(5)),
+        (range(4), range(4, 5)),
+        (range(3, 4), range(5)),
     ],
 )
 def test_regions(cls: Any, arrays: Any, region: Any) -> None:
     layout, p = of_encoded(cls.encode(DENSE, 32), SHAPE, 32, "<i4")
     expected = DENSE[np.ix_(*(np.array(list(axis), int) for axis in region))]
     assert np.array_equal(layout.read(p, region), expected)
+
+
+@pytest.mark.parametrize("bits", [4, 6, 32])
+@pytest.mark.parametrize("cls", [CsrLayout, CscLayout])
+def test_windows_of_whole_slices(cls: Any, bits: int) -> None:
+    rng = np.random.default_rng(bits)
+    storage = "u1" if bits < 8 else "<i4"
+    dense = (rng.integers(1, 15, (90, 70)) * (rng.random((90, 70)) < 0.3)).astype(storage)
+    dense[40:50], dense[:, 20:30] = 0, 0
+    layout, p = of_encoded(cls.encode(dense, bits), dense.shape, bits, storage)
+    for start, stop in ((0, 1), (3, 41), (40, 50), (45, 70), (69, 70)):
+        assert np.array_equal(layout.read(p, (range(start, stop), range(70))), dense[start:stop])
+        assert np.array_equal(layout.read(p, (range(90), range(start, stop))), dense[:, start:stop])
+
+
+@pytest.mark.parametrize(("cls", "arrays"), CASES)
+@pytest.mark.parametrize("ptr", [[0, 9, 3, 5, 5], [0, 4, 2, 5, 5], [7, 7, 7, 7, 7], [2**63, 0, 0, 2**64 - 1, 5]])
+def test_windows_over_pointers_that_lie(cls: Any, arrays: Any, ptr: list[int]) -> None:
+    shape = (4, 5) if cls is CsrLayout else (5, 4)
+    p = payload(shape, "<i4", *arrays[:2], ptr)
+    for start in range(4):
+        for stop in range(start + 1, 5):
+            window = (range(start, stop), range(5)) if cls is CsrLayout else (range(5), range(start, stop))
+            try:
+                assert cls(5).read(p, window).shape == tuple(map(len, window))
+            except InvalidDescriptorError as error:
+                assert "overlap" in str(error)
 
 
 @pytest.mark.parametrize(("cls", "arrays"), CASES)
