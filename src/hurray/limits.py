@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from hurray.records import immutable
+from hurray.records import record
 
 __all__ = ["DEFAULT_LIMITS", "MAX_COMPOSITE_DEPTH", "MAX_RANK", "MAX_TILED_LEVELS", "Limits"]
 
@@ -14,8 +12,7 @@ MAX_TILED_LEVELS = 8
 MAX_COMPOSITE_DEPTH = 8
 
 
-@immutable
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Limits:
     """Bounds that a reader applies before it allocates or descends.
 

@@ -5,8 +5,6 @@ Format: file container.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from hurray.container.header import (
     HEADER_BYTES,
     TRAILER_BYTES,
@@ -19,13 +17,14 @@ from hurray.container.header import (
 from hurray.container.index import Index
 from hurray.container.ranges import Region
 from hurray.errors import FileError
+from hurray.records import record
 from hurray.sources import Source
 from hurray.sources.kinds import kind_hint
 
 __all__ = ["Frame", "check_crc", "make_index", "read_frame"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Frame:
     """What opening a file reads."""
 

@@ -6,10 +6,10 @@ Format: file container.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from hurray.errors import FileError
+from hurray.records import record
 from hurray.sources.kinds import kind_hint
 from hurray.wire.reader import Reader
 
@@ -42,7 +42,7 @@ _HEADER = struct.Struct("<8sBBHIIQQ28x")
 _TRAILER = struct.Struct("<QQQII4x4s")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Header:
     """The first 64 bytes of a file.
 

@@ -26,6 +26,7 @@ from hurray.container.loading import Loader
 from hurray.container.ranges import Extent, Part, extents, find_overlaps, overlap_message, place_buffers
 from hurray.errors import HurrayError, UnsupportedError
 from hurray.limits import DEFAULT_LIMITS, Limits
+from hurray.records import record
 from hurray.sources import Source, open_source
 from hurray.sources.kinds import kind_hint
 from hurray.tensor.assembly import Assembler
@@ -37,7 +38,7 @@ _FLAGS_AND_ALIGNMENT = struct.Struct("<II")
 _PIECE = 1 << 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Problem:
     """One fault of a file.
 

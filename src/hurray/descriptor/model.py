@@ -5,7 +5,7 @@ Format: descriptor.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from hurray.devices import CPU, Device
@@ -14,7 +14,7 @@ from hurray.errors import BufferError
 from hurray.layouts._base import Layout, n_elements
 from hurray.layouts.private import UnknownLayout
 from hurray.quantization._base import Scheme, UnknownScheme
-from hurray.records import immutable
+from hurray.records import record
 
 if TYPE_CHECKING:
     from hurray.descriptor.sections import ExtensionType, Shard, Statistics
@@ -25,8 +25,7 @@ MIN_BUFFER_ALIGNMENT = 64
 PAGE_ALIGNMENT = 4096
 
 
-@immutable
-@dataclass(frozen=True, slots=True, repr=False)
+@record
 class BufferHandle:
     """One row of the buffer table.
 
@@ -67,8 +66,7 @@ def handle_for(n_bytes: int, device: Device = CPU, sync_mode: str = "producer_sy
     return BufferHandle(n_bytes, alignment, device, sync_mode)
 
 
-@immutable
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True, repr=False)
+@record(kw_only=True)
 class Descriptor:
     """Everything that the format says about one tensor: immutable, equal by value.
 

@@ -8,14 +8,13 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from hurray.errors import BufferError, InvalidDescriptorError
 from hurray.layouts._base import as_index_tuple, as_int, set_field
-from hurray.records import immutable
+from hurray.records import record
 from hurray.wire.reader import Reader
 from hurray.wire.writer import Writer
 
@@ -45,8 +44,7 @@ def _as_bool(value: object, what: str) -> bool:
     return bool(value)
 
 
-@immutable
-@dataclass(frozen=True, slots=True, repr=False)
+@record
 class Shard:
     """Where a tensor sits inside a larger one.
 
@@ -129,8 +127,7 @@ _GROUPS: tuple[tuple[str, ...], ...] = (
 _STATS = struct.Struct("<IIQddddddBBBB4x")
 
 
-@immutable
-@dataclass(frozen=True, slots=True, eq=False)
+@record
 class Statistics:
     """Advisory facts about a tensor's values; None where unknown.
 
@@ -266,8 +263,7 @@ _FLOATS = ("sparsity_ratio", "value_min", "value_max", "value_abs_max", "value_m
 _FIELDS = ("nnz", *_FLOATS, "nm_n", "nm_m", "has_nan", "has_inf")
 
 
-@immutable
-@dataclass(frozen=True, slots=True)
+@record
 class ExtensionType:
     """What the elements of a private type look like.
 

@@ -13,9 +13,8 @@ Format: element types.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,8 +39,7 @@ _BLOCK_FLOAT64 = 1 << 13
 _PAIR_ELEMS = 1 << 15
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MiniFloat:
+class MiniFloat(NamedTuple):
     """A floating point format of at most 8 bits.
 
     Attributes

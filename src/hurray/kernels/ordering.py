@@ -9,7 +9,6 @@ Format: layouts, sparse layouts in general.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal, Protocol
 
 import numpy as np
@@ -63,11 +62,13 @@ class SortedCoords(Protocol):
         """Return how significant each entry's difference from its predecessor is; the very first entry differs most."""
 
 
-@dataclass(frozen=True, slots=True)
 class _Keyed:
-    keys: U64
-    fields: KeyFormat
-    perm: I64 | None
+    __slots__ = ("fields", "keys", "perm")
+
+    def __init__(self, keys: U64, fields: KeyFormat, perm: I64 | None) -> None:
+        self.keys = keys
+        self.fields = fields
+        self.perm = perm
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -90,10 +91,12 @@ class _Keyed:
         return rises
 
 
-@dataclass(frozen=True, slots=True)
 class _Columns:
-    columns: tuple[U64, ...]
-    perm: I64 | None
+    __slots__ = ("columns", "perm")
+
+    def __init__(self, columns: tuple[U64, ...], perm: I64 | None) -> None:
+        self.columns = columns
+        self.perm = perm
 
     def __len__(self) -> int:
         return len(self.columns[0])

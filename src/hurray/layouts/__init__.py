@@ -21,7 +21,6 @@ from hurray.layouts.private import PrivateExtensionLayout, UnknownLayout
 from hurray.layouts.row_major import ColMajorLayout, RowMajorLayout
 from hurray.layouts.strided import StridedLayout
 from hurray.layouts.tiled import TiledLayout
-from hurray.records import immutable
 
 __all__ = [
     "LAYOUTS",
@@ -68,8 +67,6 @@ LAYOUTS: dict[int, type[Layout]] = {
     0x40: HilbertLayout,
 }
 LAYOUTS_BY_NAME: dict[str, type[Layout]] = {cls.name: cls for cls in LAYOUTS.values()}
-for _cls in (*LAYOUTS.values(), PrivateExtensionLayout, UnknownLayout):
-    immutable(_cls)
 UnknownLayout.named.update({tag: (cls.name, cls.__name__) for tag, cls in LAYOUTS.items()})
 
 

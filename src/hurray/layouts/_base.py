@@ -13,7 +13,7 @@ Format: layouts.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -23,6 +23,7 @@ from hurray.arguments import as_index_tuple, as_int
 from hurray.errors import BufferError, InvalidDescriptorError, UnsupportedError
 from hurray.kernels import bits as bit_kernels
 from hurray.layouts._region import Region, axis_array, full_region, region_shape
+from hurray.records import record
 from hurray.wire.reader import Reader
 from hurray.wire.writer import Writer
 
@@ -67,7 +68,7 @@ class Encoded(NamedTuple):
     buffers: tuple[Bytes, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Payload:
     """The buffers of one tensor, as a layout sees them.
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -35,6 +34,7 @@ from hurray.layouts._base import (
     set_field,
 )
 from hurray.layouts._region import Region, axis_array, full_region, is_full, region_shape
+from hurray.records import record
 from hurray.wire.reader import Reader
 from hurray.wire.writer import Writer
 
@@ -51,7 +51,7 @@ POOL, TABLE, SEQ_PTR = 0, 1, 2
 Int64 = NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BlockPagedLayout(Layout):
     """Tokens of ``num_seqs`` sequences in pages of ``page_size`` tokens, as in a paged key-value cache.
 

@@ -5,14 +5,13 @@ Format: composite.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Self
 
 from hurray.dtypes.table import PRIVATE_TAGS
 from hurray.errors import InvalidDescriptorError, UnsupportedError
 from hurray.layouts._base import BufferSpec, Codes, Layout, Payload, Shape, as_int, set_field
 from hurray.layouts._region import Region
-from hurray.records import immutable
+from hurray.records import record
 from hurray.wire.reader import Reader
 from hurray.wire.writer import Writer
 
@@ -26,7 +25,7 @@ _OP_NAMES = {value: name for name, value in COMBINE_OPS.items()}
 _OPEN = 0xFFFFFFFF
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@record
 class CompositeLayout(Layout):
     """The fields of a composite head.
 
@@ -128,8 +127,7 @@ class CompositeLayout(Layout):
         raise UnsupportedError("a tensor cannot be written in layout 'composite'; build a hurray.Composite")
 
 
-@immutable
-@dataclass(frozen=True, slots=True, init=False)
+@record
 class PrivateCompositeLayout(CompositeLayout):
     """The head of a composite with a private rule: permissive readers hand over its members, never the composite.
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -18,6 +17,7 @@ from hurray.kernels import ordering, searching
 from hurray.layouts._base import BufferSpec, Codes, Encoded, Payload, Shape, as_int, set_field
 from hurray.layouts._region import Region, axis_bounds
 from hurray.layouts._sparse import I64, U64, Build, SparseLayout, shown
+from hurray.records import record
 from hurray.wire.reader import Reader
 from hurray.wire.writer import Writer
 
@@ -27,7 +27,7 @@ __all__ = ["CooLayout"]
 _BLOCK = 1 << 15
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CooLayout(SparseLayout):
     """Coordinates and values of the stored elements, tuple after tuple.
 

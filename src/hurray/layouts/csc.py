@@ -5,14 +5,13 @@ Format: layouts, csr / csc.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from hurray.layouts.csr import CompressedLayout, CsrLayout
+from hurray.records import record
 
 __all__ = ["CscLayout"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CscLayout(CompressedLayout):
     """Compressed columns: row indices of the stored elements, column after column, and where each column starts.
 

@@ -6,7 +6,6 @@ Format: layouts, csf.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -16,6 +15,7 @@ from hurray.kernels import fibers, pointers
 from hurray.layouts._base import BufferSpec, Codes, Encoded, Payload, Shape, as_index_tuple, as_int, set_field
 from hurray.layouts._region import Region
 from hurray.layouts._sparse import I64, U64, Build, SparseLayout
+from hurray.records import record
 from hurray.wire.reader import Reader
 from hurray.wire.writer import Writer
 
@@ -24,7 +24,7 @@ __all__ = ["CsfLayout"]
 _U32_MAX = 2**32 - 1
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CsfLayout(SparseLayout):
     """Compressed sparse fibers: coordinates that share a prefix store it once.
 

@@ -9,7 +9,6 @@ Format: layouts, csr / csc.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -19,13 +18,14 @@ from hurray.kernels import pointers
 from hurray.layouts._base import BufferSpec, Codes, Encoded, Payload, Shape, as_int, set_field
 from hurray.layouts._region import Region, is_full
 from hurray.layouts._sparse import I64, U64, Build, SparseLayout, check_ptr_entries
+from hurray.records import record
 from hurray.wire.reader import Reader
 from hurray.wire.writer import Writer
 
 __all__ = ["CompressedLayout", "CsrLayout"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CompressedLayout(SparseLayout):
     """What csr and csc share; not constructed itself."""
 
@@ -172,7 +172,7 @@ class CompressedLayout(SparseLayout):
             yield entries, offsets
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CsrLayout(CompressedLayout):
     """Compressed rows: column indices of the stored elements, row after row, and where each row starts.
 

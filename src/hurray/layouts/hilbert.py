@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -30,6 +29,7 @@ from hurray.layouts._base import (
 )
 from hurray.layouts._linear import PackedCodes, data_spec, leading_rows, require
 from hurray.layouts._region import Region, axis_array, is_full, region_shape
+from hurray.records import record
 from hurray.wire.reader import Reader
 from hurray.wire.writer import Writer
 
@@ -44,7 +44,7 @@ _MAX_INDEX_BITS = 63
 _POINTS = 1 << 16
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class HilbertLayout(Layout):
     """Elements along a Hilbert curve, in Skilling's orientation.
 

@@ -6,7 +6,6 @@ Format: layouts, morton.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -29,6 +28,7 @@ from hurray.layouts._base import (
 )
 from hurray.layouts._linear import PackedCodes, blank, data_spec, leading_rows, require
 from hurray.layouts._region import Region, is_full, region_shape
+from hurray.records import record
 from hurray.wire.reader import Reader
 from hurray.wire.writer import Writer
 
@@ -40,7 +40,7 @@ _MAX_CODE_BITS = 63
 _ALIGNED_ROWS = 8
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class MortonLayout(SeparableLayout):
     """Elements along the Z-order curve: bit ``b`` of index ``d`` is bit ``b * rank + d`` of the element offset.
 
@@ -108,7 +108,7 @@ class MortonLayout(SeparableLayout):
             return curves.from_morton(payload.linear(self._n_stored(payload.shape)), payload.shape, out=out)
         rows = leading_rows(region, payload.shape)
         if rows is None or rows.start % _ALIGNED_ROWS:
-            return super(MortonLayout, self).read(payload, region)
+            return SeparableLayout.read(self, payload, region)
         # Whole rows go cube by cube, like the whole array.
         out = empty_codes(region_shape(region), payload.storage)
         return curves.from_morton(PackedCodes(payload), out.shape, out=out, first=rows.start)

@@ -5,13 +5,13 @@ Format: layouts, private and unknown.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from hurray.dtypes.table import PRIVATE_TAGS
 from hurray.errors import ArgumentTypeError, InvalidDescriptorError, UnsupportedError
 from hurray.layouts._base import BufferSpec, Codes, Layout, Payload, as_int, set_field
 from hurray.layouts._region import Region
+from hurray.records import record
 from hurray.wire.reader import Reader
 from hurray.wire.writer import Writer
 
@@ -44,7 +44,7 @@ class _Opaque(Layout):
         raise UnsupportedError(f"{self!r} ('extension') is opaque: its buffers are carried, not interpreted")
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@record
 class PrivateExtensionLayout(_Opaque):
     """A private layout (tags 0xF0-0xFE): an id and bytes whose meaning only its users know.
 
@@ -92,7 +92,7 @@ class PrivateExtensionLayout(_Opaque):
         w.raw(self.extension_data)
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@record
 class UnknownLayout(_Opaque):
     """A layout tag that this version of the format does not define, kept for relay by permissive readers.
 

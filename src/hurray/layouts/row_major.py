@@ -5,7 +5,6 @@ Format: layouts, row_major and col_major.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -26,6 +25,7 @@ from hurray.layouts._base import (
 )
 from hurray.layouts._linear import leading_rows
 from hurray.layouts._region import Region, index_view, region_shape
+from hurray.records import record
 from hurray.wire.reader import Reader
 from hurray.wire.writer import Writer
 
@@ -94,7 +94,7 @@ class _Contiguous(SeparableLayout):
         return Encoded(cls(), (pack_codes(codes if cls._order == "C" else codes.T, bits),))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RowMajorLayout(_Contiguous):
     """Row-major order: the last dimension varies fastest.
 
@@ -111,7 +111,7 @@ class RowMajorLayout(_Contiguous):
         return None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ColMajorLayout(_Contiguous):
     """Column-major order: the first dimension varies fastest.
 

@@ -6,7 +6,6 @@ Format: layouts, strided.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -27,6 +26,7 @@ from hurray.layouts._base import (
     set_field,
 )
 from hurray.layouts._region import Region, index_view
+from hurray.records import record
 from hurray.wire.reader import Reader
 from hurray.wire.writer import Writer
 
@@ -35,7 +35,7 @@ __all__ = ["StridedLayout", "reach"]
 _I64 = 2**63
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class StridedLayout(SeparableLayout):
     """Elements at ``sum(index * stride)`` from the byte offset.
 
@@ -93,7 +93,7 @@ class StridedLayout(SeparableLayout):
 
     def read(self, payload: Payload, region: Region) -> Codes:
         codes = self.view(payload)
-        return super(StridedLayout, self).read(payload, region) if codes is None else index_view(codes, region)
+        return SeparableLayout.read(self, payload, region) if codes is None else index_view(codes, region)
 
     @classmethod
     def encode(cls, codes: Codes, bits: int, **options: Any) -> Encoded:

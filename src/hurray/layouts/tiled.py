@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import fields
 from typing import Any, Self
 
 import numpy as np
@@ -34,6 +34,7 @@ from hurray.layouts._linear import blank, box_starts, data_spec, output, require
 from hurray.layouts._region import Region, axis_array, region_shape, region_size
 from hurray.layouts.strided import reach
 from hurray.limits import MAX_TILED_LEVELS
+from hurray.records import record
 from hurray.wire.reader import Reader
 from hurray.wire.writer import Writer
 
@@ -46,7 +47,7 @@ _OUTER_NAMES = {tag: name for tag, name in _INNER_NAMES.items() if name != "tile
 _NUMPY_ORDER = {"row_major": "C", "col_major": "F"}
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@record
 class TiledLayout(SeparableLayout):
     """Equal tiles in a grid; an element is at ``outer(tile) * prod(tile_shape) + inner(position in the tile)``.
 
@@ -116,8 +117,8 @@ class TiledLayout(SeparableLayout):
             raise InvalidDescriptorError(f"tiles are nested more than {MAX_TILED_LEVELS} levels deep")
 
     def __repr__(self) -> str:
-        fields = ((name, getattr(self, name)) for name in self.__slots__)
-        return f"TiledLayout({', '.join(f'{name}={value!r}' for name, value in fields if value is not None)})"
+        values = ((f.name, getattr(self, f.name)) for f in fields(self))
+        return f"TiledLayout({', '.join(f'{name}={value!r}' for name, value in values if value is not None)})"
 
     # Wire fields
 
@@ -284,7 +285,7 @@ class TiledLayout(SeparableLayout):
             raise InvalidDescriptorError("the strides put different elements at one place")
 
     def encode_options(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
+        return {f.name: getattr(self, f.name) for f in fields(self)}
 
 
 def _check_order(what: str, name: object) -> None:

@@ -13,7 +13,6 @@ from hurray.quantization.per_block import PerBlockAffine
 from hurray.quantization.per_channel import PerChannelAffine
 from hurray.quantization.per_tensor import PerTensorAffine
 from hurray.quantization.recipes import RECIPES, Recipe, recipe
-from hurray.records import immutable
 from hurray.wire.reader import Reader
 
 __all__ = [
@@ -44,9 +43,6 @@ SCHEMES: dict[int, type[Scheme]] = {
     0x04: NF4,
     0x05: MXFP,
 }
-
-for _cls in (*SCHEMES.values(), UnknownScheme):
-    immutable(_cls)
 
 #: The flag bits that each scheme defines.
 _FLAG_BITS = {0x02: 1, 0x03: 1}

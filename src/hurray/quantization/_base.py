@@ -9,7 +9,6 @@ Format: quantization.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 
 from hurray.dtypes.table import Dtype
 from hurray.errors import InvalidDescriptorError
+from hurray.records import record
 from hurray.wire.reader import Reader
 from hurray.wire.writer import Writer
 
@@ -37,7 +37,7 @@ class ParamSpec(NamedTuple):
     n_bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class SchemeContext:
     """What a scheme is checked against when a descriptor is decoded or built.
 
@@ -52,7 +52,7 @@ class SchemeContext:
     buffer_count: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Params:
     """What dequantizing needs beside codes: the logical shape, the storage type, the layout, all buffers as uint8."""
 
@@ -176,7 +176,7 @@ class Scheme:
         return False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class UnknownScheme:
     """A quantization payload that this version cannot interpret, kept for relay by permissive readers."""
 

@@ -5,7 +5,7 @@ Format: quantization.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Self
 
 import numpy as np
@@ -26,6 +26,7 @@ from hurray.quantization._checks import (
     power_of_two,
     refuse,
 )
+from hurray.records import record
 from hurray.wire.reader import Reader
 from hurray.wire.writer import Writer
 
@@ -43,7 +44,7 @@ EMAX = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class MXFP(AxisScheme):
     """``x = 2 ** (e[b] - 127) * value(q)`` where ``b`` is the block along one axis.
 

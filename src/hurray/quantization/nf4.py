@@ -5,7 +5,7 @@ Format: quantization.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Self
 
 import numpy as np
@@ -27,13 +27,14 @@ from hurray.quantization._checks import (
     power_of_two,
     refuse,
 )
+from hurray.records import record
 from hurray.wire.reader import Reader
 from hurray.wire.writer import Writer
 
 __all__ = ["NF4"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class NF4(AxisScheme):
     """``x = scale[b] * level[q]`` with sixteen fixed levels, where ``b`` is the block along one axis.
 

@@ -5,7 +5,7 @@ Format: quantization.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Self
 
 import numpy as np
@@ -17,6 +17,7 @@ from hurray.kernels import affine
 from hurray.quantization._affine import AffineScheme, parameter_buffers, parse_scale_index, parse_zero_point_index
 from hurray.quantization._base import Quantized, SchemeContext, check_storage
 from hurray.quantization._checks import as_u32, buffer_index, check_axis, check_indices, fit_block, power_of_two
+from hurray.records import record
 from hurray.wire.reader import Reader
 from hurray.wire.writer import Writer
 
@@ -26,7 +27,7 @@ _FLOAT32 = BY_NAME["float32"]
 _SCALE_TYPES = {dtype.tag: dtype for dtype in (BY_NAME["float16"], BY_NAME["bfloat16"], _FLOAT32)}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+@record(kw_only=True)
 class PerBlockAffine(AffineScheme):
     """``x = scale[b] * (q - zero_point[b])`` where ``b`` is the block of ``block_size`` elements along one axis.
 

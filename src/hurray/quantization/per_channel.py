@@ -5,7 +5,7 @@ Format: quantization.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Self
 
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from hurray.quantization._affine import AffineScheme, parameter_buffers, parse_s
 from hurray.quantization._base import Quantized, SchemeContext, check_storage
 from hurray.quantization._checks import as_u32, buffer_index, check_axis, check_indices
 from hurray.quantization.per_tensor import PerTensorAffine
+from hurray.records import record
 from hurray.wire.reader import Reader
 from hurray.wire.writer import Writer
 
@@ -24,7 +25,7 @@ __all__ = ["PerChannelAffine"]
 _FLOAT32 = BY_NAME["float32"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+@record(kw_only=True)
 class PerChannelAffine(AffineScheme):
     """``x = scale[i] * (q - zero_point[i])`` where ``i`` is the index along one axis.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Self
 
 import numpy as np
@@ -20,13 +20,14 @@ from hurray.errors import InvalidDescriptorError
 from hurray.kernels import affine, lookup
 from hurray.quantization._base import Float32, Params, ParamSpec, Quantized, Scheme, SchemeContext, check_storage
 from hurray.quantization._checks import zero_point_range
+from hurray.records import record
 from hurray.wire.reader import Reader
 from hurray.wire.writer import Writer
 
 __all__ = ["PerTensorAffine"]
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@record
 class PerTensorAffine(Scheme):
     """``x = scale * (q - zero_point)`` with one scale and one zero point for the whole tensor.
 

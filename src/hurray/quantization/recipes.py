@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -26,11 +26,12 @@ from hurray.quantization.nf4 import NF4
 from hurray.quantization.per_block import PerBlockAffine
 from hurray.quantization.per_channel import PerChannelAffine
 from hurray.quantization.per_tensor import PerTensorAffine
+from hurray.records import record
 
 __all__ = ["RECIPES", "Recipe", "recipe"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Recipe:
     """How to quantize: a scheme class, a storage type, and options.
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from hurray.layouts import BlockPagedLayout, RowMajorLayout, SparseLayout
 from hurray.layouts._base import Encoded, Layout, pack_codes
 from hurray.quantization import RECIPES, PerBlockAffine, Quantized, Recipe, recipe
 from hurray.quantization._base import Scheme
+from hurray.records import record
 from hurray.tensor.build import asarray
 from hurray.tensor.relayout import dequantize_values
 from hurray.tensor.tensor import Tensor
@@ -210,7 +210,7 @@ def _check_paged(how: Recipe, layout: Any) -> None:
             raise InvalidDescriptorError(f"{what}, so {option} is {wanted}, not {value}")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class QuantizationError:
     """What quantizing cost: the largest and the root-mean-square error, and the signal-to-noise ratio in decibels."""
 
