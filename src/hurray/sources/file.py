@@ -35,6 +35,9 @@ def _fill(
                 f"{source.name}: ends at byte {at}, expected {source.size} bytes (was it cut while open?)",
                 filename=source.name,
             ).at(offset=at)
+        if n > min(rest.nbytes, _MOST):
+            # Believing it would hand over memory that nobody filled.
+            raise FileError(f"{source.name}: gave {n} bytes, more than it was asked for", filename=source.name)
         rest = rest[n:]
         at += n
     out.flags.writeable = False

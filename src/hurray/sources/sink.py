@@ -97,8 +97,9 @@ class Output:
         try:
             while rest.nbytes:
                 n = self._sink.write(rest[:_MOST])
-                if not isinstance(n, int) or n <= 0:
-                    raise FileError(f"{self.name}: the sink takes no bytes (it returned {n!r})", filename=self.name)
+                if not isinstance(n, int) or not 0 < n <= min(rest.nbytes, _MOST):
+                    message = f"{self.name}: the sink takes no bytes (it returned {n!r} for {rest.nbytes} bytes)"
+                    raise FileError(message, filename=self.name)
                 rest = rest[n:]
         except OSError as error:
             raise file_error(error, self.name, "write") from error

@@ -133,7 +133,10 @@ class _FileObject:
     def read_into(self, room: memoryview) -> int:
         while (n := self._file.readinto(room)) is None:
             wait(self._file, writable=False)
-        return n  # type: ignore[no-any-return]
+        if not isinstance(n, int) or not 0 <= n <= len(room):
+            # Believing it would take memory that nobody filled for bytes of the stream, or wait for ever.
+            raise FileError(f"the source says that it gave {n!r} bytes when at most {len(room)} were asked for")
+        return n
 
     def close(self) -> None:
         """The file object belongs to the caller."""
