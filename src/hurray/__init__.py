@@ -25,9 +25,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hurray import aio, device, dtype
-    from hurray.api import load, load_kv, open, save, verify
+    from hurray.api import load, load_kv, open, save
     from hurray.container.reader import File
     from hurray.container.sharded import open_sharded
+    from hurray.container.verify import verify
     from hurray.container.writer import Writer
     from hurray.conversion import convert
     from hurray.descriptor.model import MIN_BUFFER_ALIGNMENT, PAGE_ALIGNMENT, BufferHandle, Descriptor
@@ -136,9 +137,10 @@ __version__ = "0.1.0"
 
 #: module -> public names in it
 _MODULES: dict[str, tuple[str, ...]] = {
-    "hurray.api": ("load", "load_kv", "open", "save", "verify"),
+    "hurray.api": ("load", "load_kv", "open", "save"),
     "hurray.container.reader": ("File",),
     "hurray.container.sharded": ("open_sharded",),
+    "hurray.container.verify": ("verify",),
     "hurray.container.writer": ("Writer",),
     "hurray.conversion": ("convert",),
     "hurray.descriptor.model": ("MIN_BUFFER_ALIGNMENT", "PAGE_ALIGNMENT", "BufferHandle", "Descriptor"),

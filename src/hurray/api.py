@@ -11,13 +11,12 @@ from typing import Any
 from hurray.container.header import MIN_ALIGNMENT
 from hurray.container.kv import KVValue
 from hurray.container.reader import File
-from hurray.container.verify import Report, verify_file
 from hurray.container.writer import Writer
 from hurray.limits import Limits
 from hurray.tensor.composite import Composite
 from hurray.tensor.tensor import Tensor
 
-__all__ = ["load", "load_kv", "open", "save", "verify"]
+__all__ = ["load", "load_kv", "open", "save"]
 
 
 def save(
@@ -171,21 +170,3 @@ def open(
     if mode not in ("r", "rb"):
         raise ValueError(f"a Hurray file is opened for reading only, not in mode {mode!r}; write with save() or Writer")
     return File(path, strategy=strategy, permissive=permissive, limits=limits)
-
-
-def verify(path: Any, *, limits: Limits | None = None) -> Report:
-    """Check everything in a Hurray file and report what is damaged or illegal.
-
-    Returns
-    -------
-    Report
-        ``ok``, and one entry of ``problems`` for each fault, with the tensor's name, the rule and the byte offset.
-
-    Raises
-    ------
-    FileError
-        The file is missing or cannot be read; damage is reported, not raised.
-
-    Format: file container; README, three moments of checking.
-    """
-    return verify_file(path, limits=limits)

@@ -5,8 +5,6 @@ Format: README, three moments of checking; layouts, invariants.
 
 from __future__ import annotations
 
-import difflib
-
 from hurray.container.index import Index
 from hurray.errors import FileError, HurrayError
 from hurray.tensor.composite import Composite
@@ -28,6 +26,8 @@ def missing_tensor(name: object, index: Index) -> MissingTensorError:
         message = f"a tensor's name is a str, not {type(name).__name__}: {name!r}"
         return MissingTensorError(message, filename=index.file_name)
     names = [index.name(k) for k in range(min(len(index), _MOST_COMPARED))]
+    import difflib  # takes a while, and is needed for a mistake only
+
     close = difflib.get_close_matches(name, names, 3)
     hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
     return MissingTensorError(f"{index.file_name} has no tensor {name!r}{hint}", filename=index.file_name)

@@ -31,7 +31,7 @@ from hurray.sources import Source, open_source
 from hurray.sources.kinds import kind_hint
 from hurray.tensor.assembly import Assembler
 
-__all__ = ["Problem", "Report", "verify_file"]
+__all__ = ["Problem", "Report", "verify"]
 
 _FLAGS_AND_ALIGNMENT = struct.Struct("<II")
 #: padding is compared in pieces of this many bytes
@@ -110,15 +110,22 @@ class Report:
         )  # fmt: skip
 
 
-def verify_file(target: Any, *, limits: Limits | None = None) -> Report:
-    """Check a file from header to trailer.
+def verify(path: Any, *, limits: Limits | None = None) -> Report:
+    """Check everything in a Hurray file and report what is damaged or illegal.
+
+    Returns
+    -------
+    Report
+        ``ok``, and one entry of ``problems`` for each fault, with the tensor's name, the rule and the byte offset.
 
     Raises
     ------
     FileError
         The file is missing or cannot be read; damage is reported, not raised.
+
+    Format: file container; README, three moments of checking.
     """
-    source = open_source(target)
+    source = open_source(path)
     try:
         report = Report(name=source.name)
         frame = _check_frame(source, report)

@@ -5,22 +5,27 @@ Format: layouts.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from hurray.errors import InvalidDescriptorError
 from hurray.layouts._base import BufferSpec, Encoded, Layout, Payload, SeparableLayout
 from hurray.layouts._region import Region, full_region
 from hurray.layouts._sparse import SparseLayout
-from hurray.layouts.block_paged import BlockPagedLayout
-from hurray.layouts.composite import CompositeLayout
-from hurray.layouts.coo import CooLayout
-from hurray.layouts.csc import CscLayout
-from hurray.layouts.csf import CsfLayout
-from hurray.layouts.csr import CsrLayout
-from hurray.layouts.hilbert import HilbertLayout
-from hurray.layouts.morton import MortonLayout
 from hurray.layouts.private import PrivateExtensionLayout, UnknownLayout
-from hurray.layouts.row_major import ColMajorLayout, RowMajorLayout
-from hurray.layouts.strided import StridedLayout
-from hurray.layouts.tiled import TiledLayout
+from hurray.lazy import ClassTable
+
+if TYPE_CHECKING:
+    from hurray.layouts.block_paged import BlockPagedLayout
+    from hurray.layouts.composite import CompositeLayout
+    from hurray.layouts.coo import CooLayout
+    from hurray.layouts.csc import CscLayout
+    from hurray.layouts.csf import CsfLayout
+    from hurray.layouts.csr import CsrLayout
+    from hurray.layouts.hilbert import HilbertLayout
+    from hurray.layouts.morton import MortonLayout
+    from hurray.layouts.row_major import ColMajorLayout, RowMajorLayout
+    from hurray.layouts.strided import StridedLayout
+    from hurray.layouts.tiled import TiledLayout
 
 __all__ = [
     "LAYOUTS",
@@ -51,23 +56,28 @@ __all__ = [
     "layout_tag_kind",
 ]
 
-#: Every layout that the format defines, by wire tag.
-LAYOUTS: dict[int, type[Layout]] = {
-    0x01: RowMajorLayout,
-    0x02: ColMajorLayout,
-    0x03: StridedLayout,
-    0x04: TiledLayout,
-    0x05: MortonLayout,
-    0x06: CooLayout,
-    0x07: CsrLayout,
-    0x08: CscLayout,
-    0x09: CsfLayout,
-    0x0A: BlockPagedLayout,
-    0x0B: CompositeLayout,
-    0x40: HilbertLayout,
-}
-LAYOUTS_BY_NAME: dict[str, type[Layout]] = {cls.name: cls for cls in LAYOUTS.values()}
-UnknownLayout.named.update({tag: (cls.name, cls.__name__) for tag, cls in LAYOUTS.items()})
+#: wire tag, name, module and class of every layout that the format defines
+_TABLE = (
+    (0x01, "row_major", "row_major", "RowMajorLayout"),
+    (0x02, "col_major", "row_major", "ColMajorLayout"),
+    (0x03, "strided", "strided", "StridedLayout"),
+    (0x04, "tiled", "tiled", "TiledLayout"),
+    (0x05, "morton", "morton", "MortonLayout"),
+    (0x06, "coo", "coo", "CooLayout"),
+    (0x07, "csr", "csr", "CsrLayout"),
+    (0x08, "csc", "csc", "CscLayout"),
+    (0x09, "csf", "csf", "CsfLayout"),
+    (0x0A, "block_paged", "block_paged", "BlockPagedLayout"),
+    (0x0B, "composite", "composite", "CompositeLayout"),
+    (0x40, "hilbert", "hilbert", "HilbertLayout"),
+)
+LAYOUTS: ClassTable[int, Layout] = ClassTable(__name__, {tag: (module, cls) for tag, _, module, cls in _TABLE})
+LAYOUTS_BY_NAME: ClassTable[str, Layout] = ClassTable(__name__, {name: (mod, cls) for _, name, mod, cls in _TABLE})
+UnknownLayout.named.update({tag: (name, cls) for tag, name, _, cls in _TABLE})
+
+
+def __getattr__(name: str) -> Any:
+    return LAYOUTS.attribute(name)
 
 
 def layout_by_name(name: str) -> type[Layout]:

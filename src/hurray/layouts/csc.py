@@ -34,6 +34,6 @@ class CscLayout(CompressedLayout):
     roles = ("row_indices", "col_ptr")
 
 
-# Each needs the other, so the later of the two modules ties the knot.
+# Each needs the other, so this module, which csr imports last, ties the knot.
 CsrLayout.transposed = CscLayout
 CscLayout.transposed = CsrLayout

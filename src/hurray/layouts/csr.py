@@ -201,3 +201,7 @@ def _fault(code: int, ptr: U64, at: int, nnz: int) -> str:
     if code == pointers.PTR_DECREASES:
         return f", below {ptr[at - 1]} before it"
     return f", but the pointer ends at nnz = {nnz} and never exceeds it"
+
+
+# Each needs the other; csc, which needs the classes above, ties the knot.
+import hurray.layouts.csc  # noqa: E402, F401

@@ -5,15 +5,21 @@ Format: quantization.
 
 from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from hurray.errors import InvalidDescriptorError
+from hurray.lazy import ClassTable
 from hurray.quantization._base import Params, ParamSpec, Quantized, Scheme, SchemeContext, UnknownScheme
-from hurray.quantization.mxfp import MXFP
-from hurray.quantization.nf4 import NF4
-from hurray.quantization.per_block import PerBlockAffine
-from hurray.quantization.per_channel import PerChannelAffine
-from hurray.quantization.per_tensor import PerTensorAffine
-from hurray.quantization.recipes import RECIPES, Recipe, recipe
 from hurray.wire.reader import Reader
+
+if TYPE_CHECKING:
+    from hurray.quantization.mxfp import MXFP
+    from hurray.quantization.nf4 import NF4
+    from hurray.quantization.per_block import PerBlockAffine
+    from hurray.quantization.per_channel import PerChannelAffine
+    from hurray.quantization.per_tensor import PerTensorAffine
+    from hurray.quantization.recipes import RECIPES, Recipe, recipe
 
 __all__ = [
     "MXFP",
@@ -36,16 +42,26 @@ __all__ = [
 ]
 
 #: Every scheme that the format defines, by wire tag.
-SCHEMES: dict[int, type[Scheme]] = {
-    0x01: PerTensorAffine,
-    0x02: PerChannelAffine,
-    0x03: PerBlockAffine,
-    0x04: NF4,
-    0x05: MXFP,
-}
+SCHEMES: ClassTable[int, Scheme] = ClassTable(
+    __name__,
+    {
+        0x01: ("per_tensor", "PerTensorAffine"),
+        0x02: ("per_channel", "PerChannelAffine"),
+        0x03: ("per_block", "PerBlockAffine"),
+        0x04: ("nf4", "NF4"),
+        0x05: ("mxfp", "MXFP"),
+    },
+)
 
 #: The flag bits that each scheme defines.
 _FLAG_BITS = {0x02: 1, 0x03: 1}
+
+
+def __getattr__(name: str) -> Any:
+    # Recipes name all schemes.
+    if name in ("RECIPES", "Recipe", "recipe"):
+        return getattr(importlib.import_module(f"{__name__}.recipes"), name)
+    return SCHEMES.attribute(name)
 
 
 def decode_quantization(data: bytes | bytearray | memoryview) -> Scheme:
@@ -58,7 +74,8 @@ def decode_quantization(data: bytes | bytearray | memoryview) -> Scheme:
 
     Examples
     --------
-    >>> decode_quantization(NF4(0, 64, 1).encode())
+    >>> import hurray
+    >>> decode_quantization(hurray.NF4(0, 64, 1).encode())
     NF4(axis=0, block_size=64, scale_buffer_index=1)
 
     Format: quantization.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import stat
-import threading
+from _thread import allocate_lock
 from collections.abc import Callable
 from typing import Any
 
@@ -57,7 +57,7 @@ class FileSource:
 
     def __init__(self, path: str | bytes) -> None:
         self._fd = -1
-        self._lock = threading.Lock()
+        self._lock = allocate_lock()
         self.name = source_name(path)
         try:
             self._fd = os.open(path, _OPEN_FLAGS)
@@ -122,7 +122,7 @@ class FileObjectSource:
         self.name = name or source_name(target)
         self._target = target
         self._owned = owned
-        self._lock = threading.Lock()
+        self._lock = allocate_lock()
         try:
             seekable = getattr(target, "seekable", None)
             if not hasattr(target, "seek") or (seekable is not None and not seekable()):

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hurray import layouts
 from hurray.descriptor.model import Descriptor, handle_for
 from hurray.devices import Device
 from hurray.dtypes.match import from_numpy_dtype, numpy_to_codes
@@ -23,8 +24,8 @@ from hurray.errors import (
     UnsupportedError,
 )
 from hurray.kernels.strides import is_col_major, is_row_major
-from hurray.layouts import ColMajorLayout, CooLayout, RowMajorLayout, StridedLayout
 from hurray.layouts._base import Codes, Layout, pack_codes
+from hurray.layouts.row_major import ColMajorLayout, RowMajorLayout
 from hurray.tensor.casting import cast_codes
 from hurray.tensor.dlpack import import_dlpack
 from hurray.tensor.foreign import converter_for
@@ -161,7 +162,7 @@ def _share(array: NDArray[Any], dtype: Dtype) -> Tensor | None:
     descriptor = Descriptor(
         dtype=dtype,
         shape=array.shape,
-        layout=StridedLayout(steps),
+        layout=layouts.StridedLayout(steps),
         buffer_handles=(handle_for(len(span)),),
         byte_offset=byte_offset,
     )
@@ -367,6 +368,8 @@ def _strictly_sorted(rows: NDArray[np.uint64]) -> bool:
 
 def _checked_coo(values: Tensor, index: NDArray[np.uint8], shape: tuple[int, ...], is_sorted: bool) -> Tensor:
     nnz = values.shape[0] or 0
-    result = Tensor(values._buffers[0], values.dtype, shape, aux_buffers=[index], layout=CooLayout(nnz, is_sorted))
+    result = Tensor(
+        values._buffers[0], values.dtype, shape, aux_buffers=[index], layout=layouts.CooLayout(nnz, is_sorted)
+    )
     result.validate()
     return result

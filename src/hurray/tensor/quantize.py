@@ -22,9 +22,9 @@ from hurray.quantization import RECIPES, PerBlockAffine, Quantized, Recipe, reci
 from hurray.quantization._base import Scheme
 from hurray.records import record
 from hurray.tensor.build import asarray
-from hurray.tensor.relayout import dequantize_values
+from hurray.tensor.relayout import dequantize_values, numbers_of
 from hurray.tensor.tensor import Tensor
-from hurray.tensor.values import check_content, dense_shape, payload_of, refuse_absurd, stored_codes
+from hurray.tensor.values import check_content, dense_shape, payload_of, stored_codes
 
 __all__ = ["QuantizationError", "quantization_error", "quantize"]
 
@@ -90,15 +90,6 @@ def quantize(
         result = _quantize_dense(t, how, layout, workers)
         layout = None
     return result if layout is None else result.to_layout(layout)
-
-
-def numbers_of(t: Tensor, sequence_lengths: Sequence[int] | None = None) -> NDArray[Any]:
-    """Return the real values of a tensor, dequantized where it is quantized."""
-    if t.quantization is not None:
-        return dequantize_values(t, None, None, sequence_lengths)
-    refuse_absurd(t, dense_shape(t))
-    wide = np.float64 if t.dtype.name == "float128" else None
-    return t.to_numpy(dtype=wide, sequence_lengths=sequence_lengths)
 
 
 def _assemble(t: Tensor, how: Recipe, encoded: Encoded, done: Quantized) -> Tensor:

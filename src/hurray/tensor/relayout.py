@@ -40,7 +40,7 @@ from hurray.tensor.values import (
 if TYPE_CHECKING:
     from hurray.tensor.tensor import Tensor
 
-__all__ = ["dequantize_region", "dequantize_values", "storage", "to_layout", "transposed"]
+__all__ = ["dequantize_region", "dequantize_values", "numbers_of", "storage", "to_layout", "transposed"]
 
 _FLOAT_TARGETS = ("float32", "float16", "bfloat16", "float64")
 
@@ -217,6 +217,15 @@ def dequantize_values(
             return target if out is None or target is out else _into(out, target)
         out = target if out is None else out
     return _dequantize_dense(t, scheme, payload, params, region or full_region(payload.shape), out)
+
+
+def numbers_of(t: Tensor, sequence_lengths: Sequence[int] | None = None) -> NDArray[Any]:
+    """Return the real values of a tensor, dequantized where it is quantized."""
+    if t.quantization is not None:
+        return dequantize_values(t, None, None, sequence_lengths)
+    refuse_absurd(t, dense_shape(t))
+    wide = np.float64 if t.dtype.name == "float128" else None
+    return t.to_numpy(dtype=wide, sequence_lengths=sequence_lengths)
 
 
 def _new_values(shape: tuple[int, ...]) -> NDArray[np.float32]:

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from hurray.descriptor.sections import Statistics
 from hurray.errors import ArgumentTypeError, UnsupportedError
 from hurray.layouts._base import n_elements
-from hurray.tensor.quantize import numbers_of
-from hurray.tensor.relayout import dequantize_values
+from hurray.tensor.relayout import dequantize_values, numbers_of
 from hurray.tensor.tensor import Tensor
 from hurray.tensor.values import dense_shape, read_region, refuse_absurd
 

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from hurray.api import verify as verify_file
 from hurray.cli._console import clean, print_json, print_line, progress
 from hurray.container.verify import Problem, Report
+from hurray.container.verify import verify as verify_file
 
 __all__ = ["verify"]
 
