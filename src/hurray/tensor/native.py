@@ -78,10 +78,17 @@ def from_hurray(obj: Any) -> Tensor:
     rename_capsule(capsule, USED_NAME)
     memory.take()
     buffers = [_view(memory, b) for b in table]
-    return Tensor._from_parts(descriptor, buffers, device_id=max(0, native.device_id))
+    tensor = Tensor._from_parts(descriptor, buffers, device_id=max(0, native.device_id))
+    # What lies between the elements of another's array is not ours to write: writers put the values in order instead.
+    tensor._borrowed = _has_gaps(tensor)
+    return tensor
 
 
 from_hurray_buffer = from_hurray
+
+
+def _has_gaps(t: Tensor) -> bool:
+    return t.layout.name == "strided" and t.size is not None and t.nbytes * 8 > t.size * t.descriptor.element_bits
 
 
 def _check_name(name: str) -> None:
