@@ -9,6 +9,7 @@ import io
 import os
 import select
 import socket
+import stat
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -17,11 +18,13 @@ from hurray.sources._base import check_binary
 from hurray.sources.sink import open_emptied
 from hurray.tensor.forming import as_bytes_view
 
-__all__ = ["Inlet", "MemoryInlet", "open_inlet"]
+__all__ = ["FileInlet", "Inlet", "MemoryInlet", "SocketInlet", "open_inlet"]
 
 #: rooms from this size on are waited for as a whole
 _LARGE = 1 << 16
 _WAIT_ALL: int = getattr(socket, "MSG_WAITALL", 0)
+_HAS_READV = hasattr(os, "readv")
+_PEEK: int = getattr(socket, "MSG_PEEK", 0)
 
 
 class Inlet(Protocol):
@@ -56,6 +59,80 @@ class MemoryInlet:
     def close(self) -> None:
         self._data = memoryview(b"")
         self._at = 0
+
+
+class FileInlet:
+    """A regular file of our own, which is read ahead.
+
+    Nobody waits for the bytes behind a tensor, and nobody else reads through the same descriptor.  The more small
+    tensors there are, the more is read at once; of large ones, which are better read to their place, next to nothing.
+    """
+
+    #: bytes read ahead: with a descriptor, of small tensors at first, and at most
+    _LEAST, _FIRST, _MOST = 128, 1 << 12, 1 << 16
+    #: tensors that are read one by one after one that was too large
+    _PAUSE = 32
+
+    def __init__(self, file: io.FileIO) -> None:
+        self._file = file
+        self._block = memoryview(bytearray(self._MOST))
+        self._at = self._end = 0
+        self._ahead = self._FIRST
+        self._pause = 0
+
+    def read_into(self, room: memoryview) -> int:
+        n = min(len(room), self._end - self._at)
+        room[:n] = self._block[self._at : self._at + n]
+        if n == len(room):
+            self._at += n
+            return n
+        # Nothing is lost when reading fails: what was copied is taken from the block afterwards only.
+        rest = room[n:]
+        if len(rest) >= _LARGE or not _HAS_READV:
+            more = self._file.readinto(rest) or 0
+            self._at = self._end
+        else:
+            more = os.readv(self._file.fileno(), [rest, self._block[: self._LEAST]])
+            self._at, self._end = 0, max(0, more - len(rest))
+        return n + min(more, len(rest))
+
+    def take(self, take: Callable[[memoryview, int], int]) -> bool:
+        """Offer ``take`` the bytes at hand, of which it returns where the rest starts; tell whether it took any."""
+        if self._pause:
+            self._pause -= 1
+            return False
+        if self._offer(take):
+            return True
+        # A tensor may lie across the end of what is there.
+        if not self._refill() or not self._offer(take):
+            self._ahead, self._pause = self._FIRST, self._PAUSE
+            return False
+        self._ahead = min(self._MOST, self._ahead * 2)
+        return True
+
+    def _offer(self, take: Callable[[memoryview, int], int]) -> bool:
+        before = self._at
+        if before < self._end:
+            self._at = take(self._block[: self._end], before)
+        return self._at > before
+
+    def _refill(self) -> int:
+        """Put more bytes behind those that are there; return how many."""
+        rest = self._end - self._at
+        if rest >= self._ahead:
+            return 0
+        self._block[:rest] = self._block[self._at : self._end]
+        # What is there stays there when reading fails.
+        self._at, self._end = 0, rest
+        n = self._file.readinto(self._block[rest : self._ahead]) or 0
+        self._end += n
+        return n
+
+    def close(self) -> None:
+        self._file.close()
+
+    # A reader that is dropped half way lets go quietly, as a file in C would.
+    __del__ = close
 
 
 class _Filling:
@@ -106,10 +183,22 @@ class _Raw(_Filling):
     __del__ = close
 
 
-class _Socket(_Filling):
+class SocketInlet(_Filling):
+    """A socket; what comes can be looked at before it is taken."""
+
     def __init__(self, sock: Any, *, owned: bool) -> None:
         super().__init__(sock)
         self._owned = owned
+        self._window = memoryview(bytearray(128))
+
+    def peek(self) -> memoryview:
+        """Wait for bytes and show the first few, as many as are there; nothing where the socket does not show them."""
+        if not _PEEK or not self._owned or self._kept:
+            return self._window[:0]
+        try:
+            return self._window[: self._target.recv_into(self._window, 0, _PEEK)]
+        except BlockingIOError:
+            return self._window[:0]
 
     def _read(self, room: memoryview) -> int | None:
         try:
@@ -177,11 +266,12 @@ def open_inlet(source: Any) -> Inlet:
     if isinstance(source, (bytes, bytearray, memoryview)):
         return MemoryInlet(as_bytes_view(source, "the stream").data)
     if isinstance(source, (str, os.PathLike)):
-        return _Raw(open_raw(source, "rb"))
+        file = open_raw(source, "rb")
+        return FileInlet(file) if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else _Raw(file)
     if hasattr(source, "recv_into"):
         # A plain socket is duplicated like any descriptor; one with a layer on top (TLS) has to be read through itself.
         plain = type(source) is socket.socket
-        return _Socket(duplicate(source, source.dup) if plain else source, owned=plain)
+        return SocketInlet(duplicate(source, source.dup) if plain else source, owned=plain)
     refuse_text_layer(source)
     if isinstance(source, (io.FileIO, io.BufferedReader, io.BufferedRandom)):
         found = _duplicated_file(source)

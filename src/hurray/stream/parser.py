@@ -37,6 +37,11 @@ _SHORTEST = 37
 _FILE_MAGIC = b"HRRYFILE"
 #: magic, major version, (minor version,) length
 _HEAD = struct.Struct("<4sBxI")
+#: magic, version, length, flags, element type, layout, rank
+_FIXED = struct.Struct("<4sBBIIBBI")
+_U64 = struct.Struct("<Q")
+#: one row of the buffer table, which starts with the size and is the last part of a plain descriptor
+_HANDLE_BYTES = 16
 
 
 class StreamParser:
@@ -151,7 +156,7 @@ class StreamParser:
             As :meth:`feed`.
         """
         self._refuse_broken()
-        if self._have or self._descriptor is not None or self._assembler.is_open:
+        if not self.is_between or self._assembler.is_open:
             return at
         end = len(source)
         largest = self._limits.max_buffer_bytes
@@ -184,6 +189,27 @@ class StreamParser:
             # What came before the fault is handed over first.
             self._pending = error
         return at
+
+    @property
+    def is_between(self) -> bool:
+        """True while nothing of the next tensor has come."""
+        return not self._have and self._descriptor is None
+
+    def plain_length(self, head: memoryview) -> int:
+        """Return how long the tensor is that starts with ``head``, 0 unless its descriptor is a plain one.
+
+        The bytes are believed in nothing else: where they say that the tensor ends, any reader finds its end, or a
+        fault.
+        """
+        if not self.is_between or len(head) < PLAIN_BYTES:
+            return 0
+        magic, major, minor, length, flags, _, layout_tag, rank = _FIXED.unpack_from(head)
+        if (magic, major, minor, flags, layout_tag) != (MAGIC, 1, 0, 0, 1):
+            return 0
+        if length != PLAIN_BYTES + 8 * rank or length > len(head) or head[length - _HANDLE_BYTES - 1] != 1:
+            return 0
+        (size,) = _U64.unpack_from(head, length - _HANDLE_BYTES)
+        return int(length + size)
 
     def eof(self) -> list[Tensor | Composite]:
         """Take the end of the input; return what a permissive parser is owed still.

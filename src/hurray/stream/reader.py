@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from hurray.errors import HurrayError
-from hurray.stream.inlets import Inlet, MemoryInlet, open_inlet
+from hurray.stream.inlets import FileInlet, Inlet, MemoryInlet, SocketInlet, open_inlet
 from hurray.stream.outlets import as_file_error
 from hurray.stream.parser import StreamParser, limits_from
 from hurray.tensor.composite import Composite
@@ -20,13 +20,16 @@ __all__ = ["StreamReader"]
 
 #: tensors that are taken at once from a stream in memory
 _BATCH = 32
+#: longest tensor, in bytes, that is read at once when its length is known before
+_SMALL = 1 << 14
 
 
 class StreamReader:
     """Iterate over the tensors and composites of a stream.
 
-    An item is handed over when its last byte has arrived, and nothing behind it is taken from the transport.  Payload
-    goes straight from the transport into buffers of its own, aligned to 64 bytes.
+    An item is handed over when its last byte has arrived, and nothing behind it is taken from the transport (a file
+    that the reader opened itself is read ahead).  Buffers are aligned to 64 bytes; large ones are filled straight from
+    the transport.
 
     Parameters
     ----------
@@ -85,6 +88,9 @@ class StreamReader:
             cross_machine=cross_machine,
         )
         self._ready: deque[Tensor | Composite] = deque()
+        # A small tensor that is read at once: its memory, its length, and how much has come.
+        self._small = bytearray()
+        self._expected = self._come = 0
         self._inlet: Inlet | None = open_inlet(source)
 
     def __iter__(self) -> Self:
@@ -100,7 +106,7 @@ class StreamReader:
     def _step(self, inlet: Inlet) -> None:
         """Take what is at hand, up to the end of the tensor at most."""
         try:
-            if isinstance(inlet, MemoryInlet) and inlet.take(self._take_batch):
+            if self._parser.is_between and self._take_ahead(inlet):
                 return
             n = inlet.read_into(self._parser.wanted())
             if n:
@@ -118,6 +124,34 @@ class StreamReader:
             cause = error if isinstance(error, OSError) else OSError(str(error))
             raise as_file_error(cause, "reading") from error
         self._stop()
+
+    def _take_ahead(self, inlet: Inlet) -> bool:
+        """Take whole tensors where more than the next bytes can be seen; tell whether any were taken."""
+        if isinstance(inlet, (MemoryInlet, FileInlet)):
+            return inlet.take(self._take_batch)
+        return isinstance(inlet, SocketInlet) and self._take_small(inlet)
+
+    def _take_small(self, inlet: SocketInlet) -> bool:
+        """Read a small tensor with one call, once a look at its first bytes has told its length; False for others."""
+        if not self._expected:
+            length = self._parser.plain_length(inlet.peek())
+            if not 0 < length <= _SMALL:
+                return False
+            if len(self._small) < length:
+                self._small = bytearray(length)
+            self._expected, self._come = length, 0
+        room = memoryview(self._small)[: self._expected]
+        while self._come < self._expected:
+            n = inlet.read_into(room[self._come :])
+            self._come += n
+            if not n:
+                break
+        self._expected = 0
+        self._ready.extend(self._parser.feed(room[: self._come]))
+        if self._come < len(room):
+            self._ready.extend(self._parser.eof())
+            self._stop()
+        return True
 
     def _take_batch(self, data: memoryview, at: int) -> int:
         batch: list[Tensor | Composite] = []

@@ -19,6 +19,8 @@ import pytest
 
 import helpers
 import hurray
+from hurray.errors import InvalidDescriptorError, StreamError
+from hurray.stream import inlets
 
 A = hurray.from_numpy(np.arange(6, dtype=np.float32).reshape(2, 3))
 BIG = hurray.from_numpy(np.arange(300_000, dtype=np.int64))
@@ -323,6 +325,109 @@ def test_a_timeout_inside_a_large_buffer_loses_nothing() -> None:
                 next(reader)
             a.sendall(data[at : at + 150_000])
         assert stream(next(reader)) == data
+
+
+@pytest.mark.parametrize("at", [1, 9, 36, 53, 60, 61, 76])
+def test_a_timeout_inside_a_small_tensor_loses_nothing(at: int) -> None:
+    a, b = socket.socketpair()
+    with a, b:
+        b.settimeout(0.01)
+        reader = hurray.StreamReader(b)
+        small = stream(hurray.from_numpy(np.arange(4, dtype=np.float32)))
+        assert len(small) == 69
+        a.sendall(small[:at])
+        if at < 69:
+            with pytest.raises(TimeoutError):
+                next(reader)
+        a.sendall(small[at:] + b"for somebody else")
+        assert stream(next(reader)) == small
+        assert b.recv(100) == b"for somebody else"
+
+
+@pytest.mark.parametrize("peek", [True, False])
+@pytest.mark.parametrize("cut", [20, 40, 60, 76])
+def test_a_socket_that_ends_inside_a_small_tensor(cut: int, peek: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not peek:
+        monkeypatch.setattr(inlets, "_PEEK", 0)
+    a, b = socket.socketpair()
+    with a, b:
+        reader = hurray.StreamReader(b)
+        a.sendall(stream(A) + stream(A)[:cut])
+        a.shutdown(socket.SHUT_WR)
+        assert stream(next(reader)) == stream(A)
+        with pytest.raises(StreamError, match="unexpected end of stream: tensor 1"):
+            next(reader)
+        with pytest.raises(StopIteration):
+            next(reader)
+
+
+def mixed() -> list[Any]:
+    """Return tensors of very different sizes, which lie across the ends of blocks in many ways."""
+    rng = np.random.default_rng(3)
+    sizes = [*[4] * 300, 40_000, *[3] * 40, *rng.integers(0, 3000, 60), 200_000, *[9000] * 40, *[5] * 200]
+    items: list[Any] = [hurray.from_numpy(rng.integers(0, 255, n, np.uint8)) for n in sizes]
+    items[100:100] = [PART, EMPTY, hurray.zeros([3, 4]).to_layout("csr"), PART]
+    items[400:400] = [BIG, PART]
+    return items
+
+
+@pytest.mark.parametrize("readv", [True, False])
+def test_small_and_large_tensors_from_a_file(readv: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not readv:
+        monkeypatch.setattr(inlets, "_HAS_READV", False)
+    items = mixed()
+    data = stream(*items)
+    path = tmp_path / "mixed.hrs"
+    path.write_bytes(data)
+    with hurray.StreamReader(path) as reader:
+        got = list(reader)
+    assert stream(*got) == data
+    buffers = [buffer for t in got if isinstance(t, hurray.Tensor) for buffer in t._buffers if len(buffer)]
+    assert all(buffer.ctypes.data % 64 == 0 and not buffer.flags.writeable for buffer in buffers)
+    for cut in (1, 40, 100, 5000):
+        path.write_bytes(data[:-cut])
+        with hurray.StreamReader(path) as reader, pytest.raises(StreamError, match="unexpected end"):
+            list(reader)
+    path.write_bytes(data + b"no tensor")
+    with hurray.StreamReader(path) as reader:
+        for _ in items:
+            next(reader)
+        with pytest.raises(InvalidDescriptorError, match=f"tensor {len(items) + 3 * 4} of"):
+            next(reader)
+
+
+@pytest.mark.parametrize("peek", [True, False])
+def test_small_and_large_tensors_from_a_socket(peek: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not peek:
+        monkeypatch.setattr(inlets, "_PEEK", 0)
+    data = stream(*mixed())
+    a, b = socket.socketpair()
+    with a, b:
+
+        def send() -> None:
+            a.sendall(data)
+            a.shutdown(socket.SHUT_WR)
+
+        thread = threading.Thread(target=send)
+        thread.start()
+        got = list(hurray.StreamReader(b))
+        thread.join()
+    assert stream(*got) == data
+
+
+def test_a_size_that_lies_is_refused_however_it_is_read(tmp_path: Path) -> None:
+    good = bytearray(stream(A))
+    good[45:53] = (8).to_bytes(8, "little")
+    a, b = socket.socketpair()
+    path = tmp_path / "lying.hrs"
+    path.write_bytes(good)
+    with a, b:
+        a.sendall(good)
+        for source in (b, path, bytes(good)):
+            with pytest.raises(hurray.BufferError, match="tensor 0"):
+                next(hurray.StreamReader(source))
+        # Only the bytes that the tensor claims were taken.
+        assert b.recv(100) == good[69:]
 
 
 class Interrupted(io.RawIOBase):
