@@ -12,7 +12,7 @@ from hurray.errors import StreamError
 from hurray.stream.outlets import Memory, as_file_error, open_outlet
 from hurray.tensor.composing import as_item
 from hurray.tensor.composite import Composite
-from hurray.tensor.plan import plan_item
+from hurray.tensor.plan import Plan, plan_item, plan_tensor
 from hurray.tensor.tensor import Tensor
 
 __all__ = ["StreamWriter", "parts_of"]
@@ -143,11 +143,13 @@ def parts_of(item: Any, *, cross_machine: bool) -> list[memoryview]:
     whole = as_item(item)
     if cross_machine:
         _refuse_unsynced(whole)
-    parts = []
-    for _, plan in plan_item("", whole):
-        parts.append(memoryview(plan.descriptor))
-        parts += [buffer.data for buffer in plan.buffers if len(buffer)]
-    return parts
+    if isinstance(whole, Tensor):
+        return _parts(plan_tensor(whole))
+    return [part for _, plan in plan_item("", whole) for part in _parts(plan)]
+
+
+def _parts(plan: Plan) -> list[memoryview]:
+    return [memoryview(plan.descriptor), *[buffer.data for buffer in plan.buffers if len(buffer)]]
 
 
 def _refuse_unsynced(item: Tensor | Composite) -> None:
