@@ -18,6 +18,7 @@ import numpy.typing as npt
 from .coords import Selector, locate
 from .keys import BLOCK, I64, U64
 from .ordering import SortedCoords, first_repeat, sort_coords
+from .runs import RunCounter
 
 Number = TypeVar("Number", np.int64, np.uint64)
 
@@ -36,41 +37,13 @@ def counts_to_ptr(counts: npt.NDArray[np.integer]) -> U64:
 
 def ptr_of_sorted(major: U64, n_major: int) -> U64:
     """Return the pointer array for ascending major coordinates, each below `n_major`."""
-    runs = _RunCounter(n_major)
+    runs = RunCounter(n_major)
     runs.add(np.zeros(min(len(major), 1), np.int64), major[:1])
     for start in range(1, len(major), BLOCK):
         here = major[start : start + BLOCK]
         firsts = np.flatnonzero(here != major[start - 1 : start - 1 + len(here)])
         runs.add(firsts + start, here.take(firsts, mode="clip"))
     return runs.finish(len(major))
-
-
-class _RunCounter:
-    """Make the pointer array of ascending major coordinates from the places where runs of equal ones start."""
-
-    def __init__(self, n_major: int) -> None:
-        self._ptr = np.zeros(n_major + 1, np.uint64)
-        self._counts = self._ptr[1:].view(np.int64)
-        # The run that has not ended yet.
-        self._major = -1
-        self._start = 0
-
-    def add(self, starts: I64, majors: U64) -> None:
-        """Take in ascending starts of runs, behind all that came before, and the major of each, below `n_major`."""
-        if not len(starts):
-            return
-        if self._major >= 0:
-            self._counts[self._major] = int(starts[0]) - self._start
-        # Indices and values of the array's own type: NumPy converts any other ones value by value.
-        self._counts[majors[:-1].view(np.int64)] = starts[1:] - starts[:-1]
-        self._major, self._start = int(majors[-1]), int(starts[-1])
-
-    def finish(self, n_entries: int) -> U64:
-        """Return the pointer array."""
-        if self._major >= 0:
-            self._counts[self._major] = n_entries - self._start
-        np.cumsum(self._counts, out=self._counts)
-        return self._ptr
 
 
 def check_ptr(ptr: U64, n_entries: int) -> tuple[int, int]:
@@ -337,7 +310,7 @@ def take_entries(array: U64, entries: slice | I64) -> U64:
 def compress(entries: SortedCoords, n_major: int) -> tuple[U64, U64]:
     """Return pointer and minor indices of entries sorted by (major, minor)."""
     n = len(entries)
-    runs = _RunCounter(n_major)
+    runs = RunCounter(n_major)
     minor = np.empty(n, np.uint64)
     for start in range(0, n, BLOCK):
         stop = min(start + BLOCK, n)
@@ -377,7 +350,7 @@ def compress_in_order(coords: U64, shape: Sequence[int], major: int) -> tuple[U6
     """
     # Everything in one pass over blocks in the cache, given up at the first pair out of order.
     n = len(coords)
-    runs = _RunCounter(shape[major])
+    runs = RunCounter(shape[major])
     minor = np.empty(n, np.uint64)
     majors = np.empty(min(n, BLOCK) + 1, np.uint64)
     for start in range(0, n, BLOCK):
